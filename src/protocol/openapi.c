@@ -247,70 +247,75 @@ static json_t *body(struct made *made, const struct protocol_form *form, const c
 
 /* ---- Answers ---- */
 
-/* The schema of what a command answers; NULL: nothing in particular. */
-static const char *answer_schema(const struct protocol_command *row) {
-    static const struct {
-        const char *path, *schema;
-    } reads[] = {
-        {"/v1/leases", "LeasePage"},
-        {"/v1/leases/{lease}", "Lease"},
-        {"/v1/leases/{lease}/verify", "Authority"},
-        {"/v1/pools", "PoolPage"},
-        {"/v1/pools/{pool}", "Pool"},
-        {"/v1/pools/{pool}/metrics", "PoolMetrics"},
-        {"/v1/pools/{pool}/values", "ValuePage"},
-        {"/v1/pools/{pool}/values/{value}", "ValueCard"},
-        {"/v1/rules", "RulePage"},
-        {"/v1/rules/{id}", "Rule"},
-        {"/v1/sensors", "SensorPage"},
-        {"/v1/sensors/{ref}", "Sensor"},
-        {"/v1/sensors/{ref}/logs", "SensorOutput"},
-        {"/v1/sensors/{ref}/rules", "SensorRules"},
-        {"/v1/sensors/{ref}/status", "SensorStatus"},
-        {"/v1/events", "EventPage"},
-        {"/v1/leases/{lease}/token", "Token"},
-        {"/auth/sensor-token", "Token"},
-        {"/auth/refresh", "Token"},
-        {"/auth/introspect", "TokenState"},
-        {"/.well-known/jwks.json", "KeySet"},
-    };
-    if (row->kind == PROTOCOL_WRITE) {
-        return "Result";
-    }
-    for (size_t i = 0; i < sizeof reads / sizeof reads[0]; i++) {
-        if (row->kind == PROTOCOL_READ && strcmp(reads[i].path, row->path) == 0) {
-            return reads[i].schema;
+/* AllocReply, PoolCreateReply: each command has a schema of its own, which is one of the shapes in
+ * openapi_parts.h. */
+static void reply_name(const struct protocol_command *row, char out[3 * PROTOCOL_NAME_MAX]) {
+    const char *words[] = {row->word, row->sub};
+    size_t len = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        bool first = true;
+        for (const char *at = words[i]; *at != '\0'; at++) {
+            if (*at != '-') {
+                out[len++] = first ? *at : (char)tolower((unsigned char)*at);
+            }
+            first = *at == '-';
         }
     }
-    return NULL;
+    (void)snprintf(out + len, 3 * PROTOCOL_NAME_MAX - len, "Reply");
 }
 
-static json_t *answer(const struct protocol_command *row, const char *description) {
-    const char *schema = answer_schema(row);
+static void replies_put(struct made *made, json_t *schemas) {
+    for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
+        const struct protocol_command *row = &protocol_table[i];
+        char name[3 * PROTOCOL_NAME_MAX];
+        if (row->reply != NULL) {
+            reply_name(row, name);
+            made->failed |= json_object_get(schemas, row->reply) == NULL;
+            put(made, schemas, name, ref(row->reply));
+        }
+    }
+}
+
+static json_t *answer(const struct protocol_command *row, bool also, const char *description) {
+    char name[3 * PROTOCOL_NAME_MAX] = "EventEnvelope";
+    if (!also || !protocol_command_has(row, PROTOCOL_ENVELOPE)) {
+        reply_name(row, name);
+    }
     return json_pack("{s:s, s:{s:{s:o}}}", "description", description, "content",
-                     "application/json", "schema", schema != NULL ? ref(schema) : json_object());
+                     "application/json", "schema", row->reply != NULL ? ref(name) : json_object());
 }
 
 static bool is_events(const struct protocol_command *row) {
     return strcmp(row->path, "/v1/events") == 0;
 }
 
-static json_t *answers(struct made *made, const struct protocol_command *row) {
+/* Whether a success may be 201; *ret_always: it always is. */
+static bool creates(const struct protocol_command *row, bool also, bool *ret_always) {
+    *ret_always = also && protocol_command_has(row, PROTOCOL_ENVELOPE);
+    return *ret_always || protocol_command_has(row, PROTOCOL_CREATES) ||
+           row->verb == KERNEL_VERB_ALLOC || row->verb == KERNEL_VERB_RESERVE ||
+           row->verb == KERNEL_VERB_IMPORT;
+}
+
+static json_t *answers(struct made *made, const struct protocol_command *row, bool also) {
     json_t *responses = json_object();
-    json_t *done = answer(row, "Done");
+    json_t *done = answer(row, also, "Done");
+    bool always;
     if (is_events(row)) {
         put(made, json_object_get(done, "content"), "text/event-stream",
             json_pack("{s:{s:s, s:s}}", "schema", "type", "string", "description",
                       "A stream of events: id, event and data, which is an Event"));
     }
-    put(made, responses, "200", done);
-    if (row->kind == PROTOCOL_WRITE &&
-        (row->verb == KERNEL_VERB_ALLOC || row->verb == KERNEL_VERB_RESERVE ||
-         row->verb == KERNEL_VERB_IMPORT || row->verb == KERNEL_VERB_POOL_CREATE)) {
-        json_t *created = answer(row, "Created; Location is its path");
+    if (creates(row, also, &always)) {
+        json_t *created = answer(row, also, "Created; Location is its path, if it has one");
         put(made, created, "headers",
             json_pack("{s:{s:{s:s}}}", "Location", "schema", "type", "string"));
         put(made, responses, "201", created);
+    }
+    if (always) {
+        json_decref(done);
+    } else {
+        put(made, responses, "200", done);
     }
     for (unsigned i = 0; i < 2; i++) {
         put(made, responses, i == 0 ? "4XX" : "5XX", ref_to("responses", "Problem"));
@@ -319,6 +324,29 @@ static json_t *answers(struct made *made, const struct protocol_command *row) {
 }
 
 /* ---- Operations ---- */
+
+static bool takes_bearer(const struct protocol_command *row, const struct protocol_form *form) {
+    if (protocol_command_has(row, PROTOCOL_BEARER)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < form->count; i++) {
+        if (form->arguments[i].bind == PROTOCOL_B_BEARER) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The credentials of an operation, if they are not those of the whole document: a run's own token, or
+ * none. */
+static void security_put(struct made *made, json_t *operation, const struct protocol_command *row,
+                         const struct protocol_form *form) {
+    if (row->role != PROTOCOL_NOBODY) {
+        return;
+    }
+    put(made, operation, "security",
+        takes_bearer(row, form) ? json_pack("[{s:[]}, {}]", "leaseToken") : json_array());
+}
 
 /* Whether the path is one of Attune's. */
 static bool is_api(const char *path) {
@@ -388,10 +416,11 @@ static json_t *operation(struct made *made, const struct protocol_command *row, 
     json_t *made_operation =
         json_pack("{s:s, s:[s], s:s, s:o, s:o, s:o}", "operationId", id, "tags", tag, "summary",
                   row->summary, "description", description(row, form), "parameters", parameters,
-                  "responses", answers(made, row));
+                  "responses", answers(made, row, also));
     if (request != NULL) {
         put(made, made_operation, "requestBody", request);
     }
+    security_put(made, made_operation, row, form);
     return made_operation;
 }
 
@@ -413,23 +442,30 @@ static void paths_put(struct made *made, json_t *paths) {
     }
 }
 
+static json_t *components_make(struct made *made) {
+    json_t *schemas = parse(made, openapi_schemas);
+    put(made, schemas, "State", states(made));
+    put(made, schemas, "ValueState", value_states(made));
+    replies_put(made, schemas);
+    return json_pack("{s:o, s:o, s:o, s:o}", "schemas", schemas, "parameters",
+                     parse(made, openapi_parameters), "responses", parse(made, openapi_responses),
+                     "securitySchemes", parse(made, openapi_security_schemes));
+}
+
 char *protocol_openapi_make(const char *version, size_t *ret_len) {
     struct made made = {.failed = false};
-    json_t *schemas = parse(&made, openapi_schemas);
     json_t *paths = json_object();
     json_t *fixed = parse(&made, openapi_paths);
-    put(&made, schemas, "State", states(&made));
-    put(&made, schemas, "ValueState", value_states(&made));
     paths_put(&made, paths);
     made.failed |= json_object_update(paths, fixed) != 0;
     json_decref(fixed);
-    json_t *components =
-        json_pack("{s:o, s:o, s:o}", "schemas", schemas, "parameters",
-                  parse(&made, openapi_parameters), "responses", parse(&made, openapi_responses));
-    json_t *root =
-        json_pack("{s:s, s:{s:s, s:s, s:s}, s:[{s:s}], s:o, s:o}", "openapi", "3.1.0", "info",
-                  "title", "Tenure", "version", version, "description", OPENAPI_ABOUT, "servers",
-                  "url", "/", "paths", paths, "components", components);
+    json_t *components = components_make(&made);
+    json_t *info = json_pack("{s:s, s:s, s:s, s:{s:s, s:s}}", "title", "Tenure", "version", version,
+                             "description", OPENAPI_ABOUT, "license", "name", "Apache 2.0",
+                             "identifier", "Apache-2.0");
+    json_t *root = json_pack(
+        "{s:s, s:o, s:[{s:s}], s:o, s:o, s:o}", "openapi", "3.1.0", "info", info, "servers", "url",
+        "/", "security", parse(&made, openapi_security), "paths", paths, "components", components);
     char *text = made.failed || root == NULL ? NULL : json_dumps(root, JSON_INDENT(2));
     json_decref(root);
     *ret_len = text != NULL ? strlen(text) : 0;

@@ -37,18 +37,77 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "oneOf": [{"type": "array", "minItems": 2, "maxItems": 2, "items": {"$ref": "#/components/schemas/Value"}},
         {"type": "object", "required": ["lo", "hi"], "properties": {
             "lo": {"$ref": "#/components/schemas/Value"}, "hi": {"$ref": "#/components/schemas/Value"}}}]},
-"Result": {"type": "object", "required": ["result", "lsn", "replayed"],
-    "description": "The result of a write. A command on a lease has lease, epoch, state and deadline",
-    "properties": {
-        "result": {"type": "string", "enum": ["OK", "NOOP"]},
-        "lease": {"$ref": "#/components/schemas/LeaseId"}, "epoch": {"$ref": "#/components/schemas/U64"},
-        "state": {"$ref": "#/components/schemas/State"}, "deadline": {"$ref": "#/components/schemas/Time"},
-        "values": {"type": "array", "items": {"type": "string"}},
-        "freed": {"$ref": "#/components/schemas/U64"}, "released": {"$ref": "#/components/schemas/U64"},
-        "added": {"$ref": "#/components/schemas/U64"}, "removed": {"$ref": "#/components/schemas/U64"},
-        "lsn": {"$ref": "#/components/schemas/U64"},
-        "replayed": {"type": "boolean", "description": "The answer of an earlier request with this operation id"}}},
-"Lease": {"type": "object", "required": ["lease", "epoch", "state", "holder", "values", "pools"], "properties": {
+"Success": {"type": "string", "enum": ["OK", "NOOP"], "description": "NOOP: there was nothing to do"},
+"Replayed": {"type": "boolean", "description": "The answer of an earlier request with this operation id"},
+"Done": {"type": "object", "required": ["result", "lsn", "replayed"],
+    "description": "A write", "properties": {
+    "result": {"$ref": "#/components/schemas/Success"},
+    "lsn": {"$ref": "#/components/schemas/U64"}, "replayed": {"$ref": "#/components/schemas/Replayed"}}},
+"Added": {"type": "object", "required": ["result", "added", "lsn", "replayed"],
+    "description": "A write, and the number of new names", "properties": {
+    "result": {"$ref": "#/components/schemas/Success"},
+    "added": {"$ref": "#/components/schemas/U64"},
+    "lsn": {"$ref": "#/components/schemas/U64"}, "replayed": {"$ref": "#/components/schemas/Replayed"}}},
+"Removed": {"type": "object", "required": ["result", "removed", "lsn", "replayed"],
+    "description": "A write, and the number of removed names", "properties": {
+    "result": {"$ref": "#/components/schemas/Success"},
+    "removed": {"$ref": "#/components/schemas/U64"},
+    "lsn": {"$ref": "#/components/schemas/U64"}, "replayed": {"$ref": "#/components/schemas/Replayed"}}},
+"Released": {"type": "object", "required": ["result", "released", "lsn", "replayed"],
+    "description": "A write, and the number of released leases", "properties": {
+    "result": {"$ref": "#/components/schemas/Success"},
+    "released": {"$ref": "#/components/schemas/U64"},
+    "lsn": {"$ref": "#/components/schemas/U64"}, "replayed": {"$ref": "#/components/schemas/Replayed"}}},
+"Freed": {"type": "object", "required": ["result", "freed", "lsn", "replayed"],
+    "description": "A write, and the number of freed values", "properties": {
+    "result": {"$ref": "#/components/schemas/Success"},
+    "freed": {"$ref": "#/components/schemas/U64"},
+    "lsn": {"$ref": "#/components/schemas/U64"}, "replayed": {"$ref": "#/components/schemas/Replayed"}}},
+"Emitted": {"type": "object", "required": ["result", "id", "lsn", "replayed"],
+    "description": "A write, and its event", "properties": {
+    "result": {"$ref": "#/components/schemas/Success"},
+    "id": {"$ref": "#/components/schemas/EventId"},
+    "lsn": {"$ref": "#/components/schemas/U64"}, "replayed": {"$ref": "#/components/schemas/Replayed"}}},
+"EventEnvelope": {"type": "object", "required": ["data", "result", "id", "lsn", "replayed"],
+    "description": "The same, as the sensors of Attune read it", "properties": {
+    "data": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}},
+    "result": {"$ref": "#/components/schemas/Success"}, "id": {"$ref": "#/components/schemas/EventId"},
+    "lsn": {"$ref": "#/components/schemas/U64"}, "replayed": {"$ref": "#/components/schemas/Replayed"}}},
+"Moved": {"type": "object", "required": ["result", "lease", "epoch", "state", "deadline", "lsn", "replayed"],
+    "description": "A lease after a write on it", "properties": {
+    "result": {"$ref": "#/components/schemas/Success"},
+    "lease": {"$ref": "#/components/schemas/LeaseId"}, "epoch": {"$ref": "#/components/schemas/U64"},
+    "state": {"$ref": "#/components/schemas/State"}, "deadline": {"$ref": "#/components/schemas/Time"},
+    "lsn": {"$ref": "#/components/schemas/U64"}, "replayed": {"$ref": "#/components/schemas/Replayed"}}},
+"Grant": {"type": "object", "required": ["result", "lease", "epoch", "state", "deadline", "values", "lsn", "replayed"],
+    "description": "A new lease with its values, in the order of the request", "properties": {
+    "result": {"$ref": "#/components/schemas/Success"},
+    "lease": {"$ref": "#/components/schemas/LeaseId"}, "epoch": {"$ref": "#/components/schemas/U64"},
+    "state": {"$ref": "#/components/schemas/State"}, "deadline": {"$ref": "#/components/schemas/Time"},
+    "values": {"type": "array", "items": {"type": "string"}},
+    "waited_ms": {"$ref": "#/components/schemas/U64", "description": "If it waited in line"},
+    "lsn": {"$ref": "#/components/schemas/U64"}, "replayed": {"$ref": "#/components/schemas/Replayed"}}},
+"Accepted": {"type": "object", "required": ["result"], "description": "It was done", "properties": {
+    "result": {"type": "string", "enum": ["OK"]}}},
+"KeyRotation": {"type": "object", "required": ["result", "kid", "keys"], "properties": {
+    "result": {"type": "string", "enum": ["OK"]}, "kid": {"type": "string", "description": "The new key"},
+    "keys": {"$ref": "#/components/schemas/U64", "description": "Their number"}}},
+"Heartbeat": {"type": "object", "required": ["result", "expires_at", "lsn"], "properties": {
+    "result": {"type": "string", "enum": ["OK"]},
+    "expires_at": {"type": "integer", "description": "When the token expires, in seconds since 1970"},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
+"SensorState": {"type": "object", "required": ["result", "ref", "state"], "properties": {
+    "result": {"type": "string", "enum": ["OK"]}, "ref": {"type": "string"},
+    "state": {"type": "string", "enum": ["stopped", "starting", "running", "stopping", "backoff", "error"]}}},
+"Node": {"type": "object", "required": ["name", "role", "address", "http", "lsn", "age_ms", "self"], "properties": {
+    "name": {"type": "string"}, "role": {"type": "string", "enum": ["owner", "follower", "down"]},
+    "address": {"type": "string"}, "http": {"type": "string"}, "lsn": {"$ref": "#/components/schemas/U64"},
+    "age_ms": {"$ref": "#/components/schemas/U64"}, "self": {"type": "boolean", "description": "It gave this answer"}}},
+"NodeList": {"type": "object", "required": ["nodes", "stale_ms", "lsn"], "properties": {
+    "nodes": {"type": "array", "items": {"$ref": "#/components/schemas/Node"}},
+    "stale_ms": {"$ref": "#/components/schemas/U64"}, "lsn": {"$ref": "#/components/schemas/U64"}}},
+"Lease": {"type": "object", "required": ["lease", "epoch", "state", "reason", "holder", "user", "deadline", "seconds_left",
+    "ttl", "created", "last_seen", "offline_since", "ended", "ended_lsn", "retires", "values", "pools"], "properties": {
     "lease": {"$ref": "#/components/schemas/LeaseId"}, "epoch": {"$ref": "#/components/schemas/U64"},
     "state": {"$ref": "#/components/schemas/State"},
     "reason": {"type": "string", "description": "Of the last transition"},
@@ -62,6 +121,10 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "values": {"type": "array", "items": {"type": "string"}},
     "pools": {"type": "array", "items": {"type": "string"}, "description": "The pool of each value"},
     "value_count": {"$ref": "#/components/schemas/U64"},
+    "waiting_for": {"type": "string", "enum": ["EXHAUSTED", "BUSY"], "description": "In line: why"},
+    "waiting_pool": {"type": "string"},
+    "attended": {"type": "boolean", "description": "In line: its client is connected"},
+    "waiting_before": {"$ref": "#/components/schemas/U64", "description": "The number of leases before it in line"},
     "meta": {"type": ["object", "string", "null"]},
     "lsn": {"$ref": "#/components/schemas/U64"}}},
 "LeasePage": {"type": "object", "required": ["cursor", "leases"], "properties": {
@@ -73,12 +136,16 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "result": {"type": "string", "enum": ["OK"]}, "lease": {"$ref": "#/components/schemas/LeaseId"},
     "epoch": {"$ref": "#/components/schemas/U64"}, "deadline": {"$ref": "#/components/schemas/Time"},
     "lsn": {"$ref": "#/components/schemas/U64"}}},
-"Pool": {"type": "object", "required": ["pool", "size", "free", "options"], "properties": {
+"Pool": {"type": "object", "required": ["pool", "size", "free", "excluded", "reserved", "active", "offline", "revoking",
+    "cooling", "waiting", "waiting_since", "scopes", "allocated_total", "returned_total", "released_total", "expired_total",
+    "revoked_total", "rate_per_hour", "effective_lease", "next_free", "overdue_since", "options"], "properties": {
     "pool": {"type": "string"}, "size": {"$ref": "#/components/schemas/U64"},
     "free": {"$ref": "#/components/schemas/U64"}, "excluded": {"$ref": "#/components/schemas/U64"},
     "reserved": {"$ref": "#/components/schemas/U64"},
     "active": {"$ref": "#/components/schemas/U64"}, "offline": {"$ref": "#/components/schemas/U64"},
     "revoking": {"$ref": "#/components/schemas/U64"}, "cooling": {"$ref": "#/components/schemas/U64"},
+    "waiting": {"$ref": "#/components/schemas/U64", "description": "The length of the line"},
+    "waiting_since": {"$ref": "#/components/schemas/Time", "description": "Of the first in line"},
     "scopes": {"$ref": "#/components/schemas/U64"},
     "allocated_total": {"$ref": "#/components/schemas/U64"},
     "returned_total": {"$ref": "#/components/schemas/U64"},
@@ -168,12 +235,13 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
 "SensorOutput": {"type": "object", "required": ["output", "next", "more", "lost"], "properties": {
     "output": {"type": "string"}, "next": {"type": "string", "description": "Continue after this position", "examples": ["3.4096"]},
     "more": {"type": "boolean"}, "lost": {"type": "boolean", "description": "Output after the position is no longer retained"}}},
-"Token": {"type": "object", "required": ["token", "token_type", "token_id", "expires_in", "lsn"],
+"Token": {"type": "object", "required": ["token", "token_type", "token_id", "sub", "scope", "expires_in", "expires_at", "max_exp", "lsn"],
     "description": "A signed token (JWT, EdDSA) for a live lease", "properties": {
     "token": {"type": "string"}, "token_type": {"type": "string", "enum": ["Bearer"]},
     "token_id": {"type": "string", "description": "Its jti: lease and epoch", "examples": ["0-1042.3"]},
     "sub": {"type": "string"}, "scope": {"type": "string"},
     "expires_in": {"type": "integer"}, "expires_at": {"type": "integer", "description": "Seconds since 1970"},
+    "max_exp": {"type": "integer", "description": "The latest expiry that a refresh can give, in seconds since 1970"},
     "trigger_types": {"type": "array", "items": {"type": "string"}},
     "lsn": {"$ref": "#/components/schemas/U64"}}},
 "TokenState": {"type": "object", "required": ["active"],
@@ -184,6 +252,8 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "token_type": {"type": "string"}, "iss": {"type": "string"}, "sub": {"type": "string"},
     "jti": {"type": "string"}, "scope": {"type": "string"},
     "iat": {"type": "integer"}, "exp": {"type": "integer"},
+    "max_ttl": {"type": "integer", "description": "The most seconds that one refresh can give"},
+    "max_exp": {"type": "integer", "description": "The latest expiry that a refresh can give, in seconds since 1970"},
     "trigger_types": {"type": "array", "items": {"type": "string"}},
     "lsn": {"$ref": "#/components/schemas/U64"}}},
 "KeySet": {"type": "object", "required": ["keys"], "description": "RFC 7517, RFC 8037", "properties": {
@@ -205,7 +275,7 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "number": {"$ref": "#/components/schemas/U64"},
     "actor": {"type": "string", "description": "The user whose command did it; absent if time did, or the anonymous user"},
     "reason_text": {"type": "string", "description": "The REASON that the actor gave"}}},
-"EventPage": {"type": "object", "required": ["events", "next"], "properties": {
+"EventPage": {"type": "object", "required": ["events", "next", "oldest", "newest", "more", "lost", "lsn"], "properties": {
     "events": {"type": "array", "items": {"$ref": "#/components/schemas/Event"}},
     "next": {"$ref": "#/components/schemas/EventId"},
     "oldest": {"type": ["string", "null"], "description": "The oldest retained event"},
@@ -224,6 +294,11 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "index": {"$ref": "#/components/schemas/U64"}, "opid_lsn": {"$ref": "#/components/schemas/U64"},
     "lease": {"$ref": "#/components/schemas/LeaseId"}, "epoch": {"$ref": "#/components/schemas/U64"},
     "state": {"$ref": "#/components/schemas/State"}, "replayed": {"type": "boolean"},
+    "holder": {"type": "string", "description": "Of the lease in the way"},
+    "until": {"$ref": "#/components/schemas/U64", "description": "Its deadline"},
+    "option": {"type": "string", "description": "The option of the pool that differs"},
+    "waiting": {"$ref": "#/components/schemas/U64", "description": "The number of leases in line"},
+    "waited_ms": {"$ref": "#/components/schemas/U64"},
     "lsn": {"$ref": "#/components/schemas/U64"}}}
 });
 
@@ -249,31 +324,45 @@ static const char openapi_responses[] = OPENAPI_TEXT({
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 });
 
+/* Each request brings its credentials. Without users, all requests are the anonymous user's: {}. */
+static const char openapi_security[] = OPENAPI_TEXT(
+[{"basic": []}, {"bearer": []}, {"clientCertificate": []}, {}]
+);
+
+static const char openapi_security_schemes[] = OPENAPI_TEXT({
+"basic": {"type": "http", "scheme": "basic", "description": "The name and the secret of a user"},
+"bearer": {"type": "http", "scheme": "bearer", "description": "The same: Bearer USER:SECRET"},
+"clientCertificate": {"type": "mutualTLS",
+    "description": "A client certificate that names a user, if tls_client_certificates is not no"},
+"leaseToken": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT",
+    "description": "The signed token of a live lease, as a running sensor has it; or in the field token"}
+});
+
 /* ---- Paths that are not commands ---- */
 
 static const char openapi_paths[] = OPENAPI_TEXT({
-"/livez": {"get": {"operationId": "livez", "tags": ["server"], "summary": "The server runs",
-    "responses": {"200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
-"/readyz": {"get": {"operationId": "readyz", "tags": ["server"], "summary": "The server accepts requests",
+"/livez": {"get": {"operationId": "livez", "security": [], "tags": ["server"], "summary": "The server runs",
+    "responses": {"4XX": {"$ref": "#/components/responses/Problem"}, "200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
+"/readyz": {"get": {"operationId": "readyz", "security": [], "tags": ["server"], "summary": "The server accepts requests",
     "parameters": [{"name": "verbose", "in": "query", "required": false, "allowEmptyValue": true,
         "description": "Lists the checks", "schema": {"type": "string"}}],
-    "responses": {"200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}},
+    "responses": {"4XX": {"$ref": "#/components/responses/Problem"}, "200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}},
         "503": {"description": "No", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
-"/leaderz": {"get": {"operationId": "leaderz", "tags": ["server"], "summary": "This node owns the log",
-    "responses": {"200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}},
+"/leaderz": {"get": {"operationId": "leaderz", "security": [], "tags": ["server"], "summary": "This node owns the log",
+    "responses": {"4XX": {"$ref": "#/components/responses/Problem"}, "200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}},
         "503": {"$ref": "#/components/responses/Problem"}}}},
-"/healthz": {"get": {"operationId": "healthz", "tags": ["server"], "summary": "The same as /readyz",
-    "responses": {"200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}},
+"/healthz": {"get": {"operationId": "healthz", "security": [], "tags": ["server"], "summary": "The same as /readyz",
+    "responses": {"4XX": {"$ref": "#/components/responses/Problem"}, "200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}},
         "503": {"description": "No", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
-"/health": {"get": {"operationId": "health", "tags": ["server"], "summary": "The same as /readyz",
-    "responses": {"200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}},
+"/health": {"get": {"operationId": "health", "security": [], "tags": ["server"], "summary": "The same as /readyz",
+    "responses": {"4XX": {"$ref": "#/components/responses/Problem"}, "200": {"description": "Yes", "content": {"text/plain": {"schema": {"type": "string"}}}},
         "503": {"description": "No", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
 "/metrics": {"get": {"operationId": "metrics", "tags": ["server"], "summary": "Metrics for Prometheus",
     "parameters": [{"name": "pools", "in": "query", "required": false,
         "description": "no: omit the pools", "schema": {"type": "string", "enum": ["no", "yes"]}}],
-    "responses": {"200": {"description": "The text format", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
-"/openapi.json": {"get": {"operationId": "openapi", "tags": ["server"], "summary": "This document",
-    "responses": {"200": {"description": "The OpenAPI document", "content": {"application/json": {"schema": {"type": "object"}}}}}}}
+    "responses": {"4XX": {"$ref": "#/components/responses/Problem"}, "200": {"description": "The text format", "content": {"text/plain": {"schema": {"type": "string"}}}}}}},
+"/openapi.json": {"get": {"operationId": "openapi", "security": [], "tags": ["server"], "summary": "This document",
+    "responses": {"4XX": {"$ref": "#/components/responses/Problem"}, "200": {"description": "The OpenAPI document", "content": {"application/json": {"schema": {"type": "object"}}}}}}}
 });
 
 /* clang-format on */

@@ -261,6 +261,7 @@ struct protocol_command {
     const char *also_method; /* another route: to the other form, if there is one. NULL: none */
     const char *also_path;
     struct protocol_form also_form; /* that route's own names of the fields; count 0: none */
+    const char *reply; /* the schema in openapi_parts.h of a success over HTTP; NULL: no route */
     const char *example;
 };
 
