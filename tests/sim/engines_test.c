@@ -70,6 +70,12 @@ static void disk_set(struct group_node *node, bool full) {
 
 /* ---- Mishaps ---- */
 
+static void node_starts(unsigned n) {
+    disk_set(&engines.group.nodes[n], false);
+    engines.group.nodes[n].wall_off_ms = -(int64_t)below(3600000); /* never ahead: see wall_set */
+    (void)group_try_start(&engines.group, n, &(struct group_start){.seed = true});
+}
+
 static void heal(void) {
     struct group *group = &engines.group;
     fakeetcd_set_full(group->fake, false, 0);
@@ -80,19 +86,13 @@ static void heal(void) {
         disk_set(node, false);
         node->hangs_until_ms = 0;
         if (node->log == NULL) {
-            (void)group_try_start(group, i, &(struct group_start){.seed = true});
+            node_starts(i);
         }
         for (unsigned member = 0; node->log != NULL && member < FAKEETCD_MEMBERS; member++) {
             fakeetcd_cut(node->writer, member, false);
             fakeetcd_cut(node->watcher, member, false);
         }
     }
-}
-
-static void node_starts(unsigned n) {
-    disk_set(&engines.group.nodes[n], false);
-    engines.group.nodes[n].wall_off_ms = -(int64_t)below(3600000); /* never ahead: see wall_set */
-    (void)group_try_start(&engines.group, n, &(struct group_start){.seed = true});
 }
 
 /* A wall clock that is ahead counts only where a node begins without having heard of another one. */
