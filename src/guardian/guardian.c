@@ -4,9 +4,9 @@
  * Started by the server with a socket as descriptor 3, the directory of the run's record as descriptor 4,
  * and the sensor's name, for people, as its only argument; without it, it only says by its exit code
  * whether it could work as the first process of a pid namespace. `tenure run` is a server with one job:
- * a name, then the command, and no record. The guardian is a child subreaper: whoever of its
- * descendants loses his parent becomes its child. It holds nothing but what is below, needs no heap
- * once the main process runs, and ignores all signals that can be.
+ * a name, then the command, and no record. The guardian is a child subreaper: a descendant that
+ * loses its parent becomes its child. It has only the state below, needs no heap once the main process
+ * runs, and ignores all signals that can be ignored.
  *
  *     waiting --START--> guarding --TERM, KILL--> guarding --no descendant left: GONE--> ends
  *        |                   |
@@ -14,15 +14,15 @@
  *        v                   v
  *       ends            guarding, killing
  *
- * 1. The main process is not waited for until nothing else is left: for as long, its pid, which is its
- *    group's and session's, can be nobody else's, and may be signalled.
- * 2. Nobody but children that were not waited for is signalled: their pids are theirs.
- * 3. While killing, every child that is seen gets SIGKILL; it dies, which wakes us, and its
- *    children are ours then. So a pass that finds no child, and ECHILD, are the end. A group is killed
- *    in one stroke, against which fork() cannot win; so is a cgroup.
- * 4. ECHILD is the proof that nothing of the run lives: whatever comes of it is a descendant, and a
- *    process without children has none. With the proof the record is removed, before the server is told,
- *    who may be gone: a record that is still there when its guardian has ended was not proven dead. */
+ * 1. The main process is waited for last. Until then no other process can get its pid, which is also the
+ *    id of its group and session, so it can be signalled safely.
+ * 2. Only children that were not waited for are signalled: no other process can have their pids.
+ * 3. While killing, every child that is seen gets SIGKILL. Its death wakes the guardian, which becomes the
+ *    parent of its children. So a pass that finds no child, and ECHILD, are the end. A group or a cgroup
+ *    is killed in one step, which fork() cannot outrun.
+ * 4. ECHILD proves that nothing of the run lives: every process of the run is a descendant, and a process
+ *    without children has none. Then the record is removed, before the server is told, because the server
+ *    may be gone: if a record outlives its guardian, the run was not proven dead. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -42,11 +42,11 @@
 #include "process/run_files.h"
 
 #define CGROUP_BYTES 4096u
-#define AGAIN_MS 50  /* in case a pass missed somebody */
+#define AGAIN_MS 50  /* in case a pass missed a process */
 #define SIGNAL_MS 20 /* between looks whether the main process handles a signal; doubled, up to */
 #define SIGNAL_MAX_MS 5120
 #define SIGNAL_WAKES 64u /* the output of the run must not put off these looks */
-#define LAST_PUMPS 64    /* somebody who is no descendant may have got hold of the output */
+#define LAST_PUMPS 64    /* a process that is no descendant may have the output open */
 
 enum main_state { MAIN_NONE, MAIN_RUNS, MAIN_ENDED, MAIN_WAITED_FOR };
 
@@ -67,10 +67,10 @@ static struct {
     char cgroup[CGROUP_BYTES]; /* empty: none */
 } guardian;
 
-/* ---- Saying what happened ---- */
+/* ---- Messages to the server ---- */
 
-/* If nobody listens any more, the closed socket tells us so by itself. The kernel translates the pid into
- * the one that the server sees; 0: none is sent. */
+/* If the server is gone, the closed socket shows it. The kernel translates the pid into the one that the
+ * server sees; 0: none is sent. */
 static void say_as(const struct run_frame_news *news, pid_t pid) {
     uint8_t bytes[RUN_FRAME_SMALL_MAX];
     union {
@@ -110,7 +110,7 @@ static _Noreturn void finish(void) {
     }
     record_drop();
     if (guardian.job != NULL && guardian.cgroup[0] != '\0') {
-        process_cgroup_remove(guardian.cgroup); /* nobody comes after us who would */
+        process_cgroup_remove(guardian.cgroup); /* no later process would do it */
     }
     say(&(struct run_frame_news){.kind = RUN_FRAME_GONE});
     _exit(0);
@@ -154,7 +154,7 @@ static void main_signal(int signal) {
     }
 }
 
-/* Waits for whoever has ended and signals the others, until nobody more has ended meanwhile. */
+/* Waits for the children that have ended and signals the others, until no more have ended meanwhile. */
 static uint32_t children_pass(int signal) {
     struct pass pass;
     do {
@@ -236,7 +236,7 @@ static void term(void) {
         (void)children_pass(SIGTERM);
     }
     if (guardian.job != NULL) {
-        main_signal(SIGCONT); /* somebody may have stopped it at its terminal */
+        main_signal(SIGCONT); /* it may have been stopped from its terminal */
     }
 }
 
@@ -252,7 +252,7 @@ static void signal_try(void) {
     }
 }
 
-/* What has come next. EMPTY: nothing. BROKEN: the server is gone, or it is no order. */
+/* The next order. EMPTY: none. BROKEN: the server is gone, or the bytes are no order. */
 enum next { NEXT_EMPTY, NEXT_ORDER, NEXT_BROKEN };
 
 static enum next order_receive(struct run_frame_order *ret_order, int flags) {
@@ -420,8 +420,8 @@ static bool start_once(void) {
     return wanted;
 }
 
-/* Nobody but the server has anything to tell us. Children must not vanish unseen, so theirs is not
- * ignored but waits to be read. */
+/* Only the server gives orders, so all signals are ignored, except SIGCHLD: it is blocked and read, so
+ * that no child ends unseen. */
 static bool signals_take(void) {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct sigaction usual = {.sa_handler = SIG_DFL};

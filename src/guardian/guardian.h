@@ -6,12 +6,12 @@
 
 #include "process/run_frame.h"
 
-/* ---- guardian_log.c: what the sensor prints, into files ---- */
+/* ---- guardian_log.c: the sensor's output, written to files ---- */
 
 struct guardian_log {
     int dir;    /* -1: there is no log */
     int file;   /* -1: it could not be opened */
-    int source; /* where the output comes from; -1: nobody can print any more */
+    int source; /* the read end of the output; -1: all writers are gone */
     uint32_t files;
     uint64_t number;
     uint64_t bytes_max;
@@ -21,14 +21,14 @@ struct guardian_log {
 
 /* *ret_sink is for the sensor to print to, close-on-exec. 0, or the error. */
 int guardian_log_open(struct guardian_log *log, const struct run_frame_start *start, int *ret_sink);
-/* Writes down what there is to read, but not for ever: false if it may have been all. A disk that takes
- * nothing never makes the sensor wait: what cannot be written is counted and dropped. */
+/* Copies the available output to the files, in a bounded step: false if that may have been all of it. A
+ * full disk never makes the sensor wait: output that cannot be written is counted and dropped. */
 bool guardian_log_pump(struct guardian_log *log);
 
 /* ---- guardian_world.c: in a pid namespace of its own ---- */
 
-/* /proc shows this pid namespace, to this process and what it starts; other mounts stay as they are, and
- * later ones of the machine are seen. 0, or the error. */
+/* Mounts a /proc of this pid namespace, for this process and its children; other mounts stay, and later
+ * mounts of the machine appear. 0, or the error. */
 int guardian_world_make(void);
 
 /* ---- guardian_deadline.c: the times at which the run ends by itself ---- */

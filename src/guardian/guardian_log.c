@@ -10,7 +10,7 @@
 #include "process/run_files.h"
 
 #define PUMP_BYTES 16384u
-#define PUMP_ROUNDS 16 /* then somebody else gets a turn */
+#define PUMP_ROUNDS 16 /* then other work gets a turn */
 
 static void name_of(uint64_t number, char out[32]) {
     (void)snprintf(out, 32, RUN_FILES_LOG_PREFIX "%llu", (unsigned long long)number);
@@ -25,7 +25,7 @@ static void file_open(struct guardian_log *log) {
     log->size = log->file >= 0 && fstat(log->file, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-/* The new one first: whoever reads finds one at any time. */
+/* The new file first: a reader finds one at any time. */
 static void file_next(struct guardian_log *log) {
     char name[32];
     (void)close(log->file);
@@ -98,7 +98,7 @@ static bool all_write(struct guardian_log *log, const char *bytes, size_t len) {
     return true;
 }
 
-/* What is missing is said where it is missing. */
+/* A line in the log tells how many bytes are missing at its place. */
 static void lost_tell(struct guardian_log *log) {
     char text[80];
     uint64_t lost = log->lost;

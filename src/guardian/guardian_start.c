@@ -1,10 +1,10 @@
-/* Starting the main process. It begins as a copy of the guardian and becomes, step by step, what its
- * program may take for granted: its own session and process group, nothing open but an empty input and
- * the log, no signal ignored or blocked, its limits, its user. A step that fails is told over a
- * pipe that closes by itself when the program begins.
+/* Starting the main process. It begins as a copy of the guardian and gets, step by step, the environment
+ * that its program may expect: a session and process group of its own, no open descriptors but an empty
+ * input and the log, no signal ignored or blocked, its limits, its user. A pipe, which the exec closes,
+ * reports a step that fails.
  *
- * Who a user is, is found out here and not by the server: it may take long, and bring in libraries
- * that ask a directory service. With the exec they are gone. */
+ * The user's name is looked up here and not in the server: the lookup may take long and load libraries
+ * that ask a directory service. The exec removes them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -25,7 +25,7 @@
 #define VARIABLE_BYTES 4096u
 #define VARIABLES 3u /* HOME, USER, LOGNAME */
 
-/* Who it is to be. */
+/* The user and groups of the main process. */
 struct identity {
     bool changes;
     uid_t uid;
@@ -138,7 +138,7 @@ static void identity_find(const struct run_frame_start *start, int to, struct id
 }
 
 static int identity_take(const struct identity *identity) {
-    /* A program that gains rights could not be killed any more by whoever has fewer. */
+    /* A guardian with fewer rights could not kill a program that gains rights. */
     if (geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         return errno;
     }
@@ -163,7 +163,7 @@ static bool variable_is_set(const struct run_frame_start *start, const char *var
     return false;
 }
 
-/* Those of its user, unless the description or the server sets others. */
+/* The variables of its user, unless the description or the server sets them. */
 static void variables_set(const struct run_frame_start *start, const struct identity *identity) {
     static const char *all[RUN_FRAME_VARIABLES_MAX + VARIABLES + 1];
     uint32_t count = start->envc;
@@ -174,12 +174,12 @@ static void variables_set(const struct run_frame_start *start, const struct iden
             all[count++] = variable;
         }
     }
-    environ = (char **)(uintptr_t)all; /* nobody writes to it; exec searches its PATH */
+    environ = (char **)(uintptr_t)all; /* it is not written to; exec searches its PATH */
 }
 
 /* ---- The child ---- */
 
-/* All signals as usual but those that a job ignores, as under nohup. */
+/* Default actions for all signals, except those that a job ignores, as under nohup. */
 static void signals_reset(uint64_t ignored) {
     struct sigaction usual = {.sa_handler = SIG_DFL};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -213,7 +213,7 @@ static _Noreturn void child_become(const struct run_frame_start *start, int sink
     if ((error = identity_take(&identity)) != 0) {
         complain(to, RUN_FRAME_STEP_USER, error);
     }
-    /* After the user: where it may go is what counts. */
+    /* After the user is set: its permissions decide. */
     if (chdir(start->cwd) != 0) {
         complain(to, RUN_FRAME_STEP_CWD, errno);
     }
@@ -253,8 +253,8 @@ static _Noreturn void job_become(const struct run_frame_start *start, char **com
     complain(to, RUN_FRAME_STEP_EXEC, errno);
 }
 
-/* Until the program begins, which closes the pipe, or the child complains. What it asks may take long:
- * any order but LIVE that comes meanwhile, the deadline and the end of the server are its end. */
+/* Waits until the program begins, which closes the pipe, or the child reports a failure. The lookup of the
+ * user may take long: any order but LIVE, the deadline and the end of the server end the child. */
 static ssize_t child_wait(pid_t child, int from, struct complaint *ret_complaint) {
     struct pollfd on[3] = {{.fd = from, .events = POLLIN},
                            {.fd = RUN_FRAME_SOCKET, .events = POLLIN},

@@ -1,5 +1,4 @@
-/* What a run in a pid namespace of its own needs besides: a /proc that agrees with it, in a mount namespace
- * that nobody else sees. */
+/* The mount namespace of a run in a pid namespace of its own, with a /proc that shows that pid namespace. */
 #include <errno.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -8,7 +7,7 @@
 
 int guardian_world_make(void) {
     if (unshare(CLONE_NEWNS) != 0 ||
-        /* What the machine mounts later comes in, what is mounted here does not get out. */
+        /* Later mounts of the machine appear here; mounts made here do not appear outside. */
         mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0 ||
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0) {
         return errno;

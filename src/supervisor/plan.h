@@ -12,24 +12,25 @@
  *      |  lease ended and all of it dead           |
  *      +--- reset, new rule --- FAILED <-----------+ crashed too often
  *
- * A run of an earlier life that nothing proves dead stays in ENDING: its token is revoked, its lease is
- * not reclaimed, nothing is started, until RESET, by which an operator vouches that it is dead.
+ * A run that an earlier server process left and that nothing proves dead stays in ENDING: its token is
+ * revoked, its lease is not reclaimed, and nothing is started, until RESET, with which an operator vouches
+ * that it is dead.
  *
  * IDLE shows as stopped, ALLOCATING to LAUNCHING as starting, ENDING as stopping, WAITING as backoff,
  * FAILED as error.
  *
- * ENDING has two tracks that go side by side. The lease: revoked (asked until it is committed), then,
- * when nothing of the run lives any more, reclaimed. The run: when the revoke was answered, whatever
- * the answer, or none came within PLAN_PATIENCE_MS, it gets SIGTERM, and stop_ms later SIGKILL; of
- * what has crashed, the rest gets SIGKILL at once. So a disk that takes no revoke delays nobody's end; the resource stays
- * taken until the revoke and the reclaim are committed.
+ * ENDING has two parallel tracks. The lease is revoked (repeatedly, until that is committed) and, once
+ * nothing of the run lives, reclaimed. The run gets SIGTERM after any answer to the revoke, or after
+ * PLAN_PATIENCE_MS without one, and SIGKILL stop_ms later; the remains of a crashed run get SIGKILL at
+ * once. So a full disk, which takes no revoke, delays no run's end; the resource stays taken until the
+ * revoke and the reclaim are committed.
  *
  * With exit_first a run that is asked to stop gets SIGTERM at once and keeps its token: the lease is
  * revoked when the main process has exited, and at the latest stop_ms later, before SIGKILL, which
  * waits for the answer as SIGTERM does otherwise.
  *
- * Settling. A change that asks for something else than what is being done opens a window of
- * settle_ms; what is asked for at its end is done. Changes meanwhile do not prolong it.
+ * Settling. A change of demand or description opens a window of settle_ms; at its end the plan acts on
+ * the latest state. Changes during the window do not prolong it.
  *
  * Invariants, asserted
  *   1  START only with an active lease, a token for it and nothing left of any run before
@@ -50,9 +51,9 @@
 
 #define PLAN_NEVER UINT64_MAX
 #define PLAN_PATIENCE_MS 5000u
-#define PLAN_NO_STATUS (-1) /* of a run whose end nobody has seen */
+#define PLAN_NO_STATUS (-1) /* of a run whose end was not seen */
 
-/* What everybody sees. */
+/* The state that users see. */
 #define PLAN_STATE_TABLE(X) \
     X(STOPPED, "stopped")   \
     X(STARTING, "starting") \
@@ -127,23 +128,23 @@ enum plan_lease {
 
 enum plan_run {
     PLAN_RUN_NONE,
-    PLAN_RUN_ORPHAN,   /* of an earlier life; somebody else ends it and says when it is gone */
-    PLAN_RUN_UNPROVEN, /* the same, and nobody can say whether it is gone */
+    PLAN_RUN_ORPHAN,   /* left by an earlier server; run_orphan.h ends it and reports its death */
+    PLAN_RUN_UNPROVEN, /* the same, but its death cannot be proven */
     PLAN_RUN_ABROAD, /* on another node of the cluster; that node, or time, says when it is gone */
-    PLAN_RUN_ALIVE,  /* from START on; also what has failed to start, until it is gone */
+    PLAN_RUN_ALIVE,  /* from START on, until it is gone; also a run that failed to start */
     PLAN_RUN_TERMED,
     PLAN_RUN_KILLED,
 };
 
-/* What the sensor's description says of its life. */
+/* The times and limits of the sensor's description. */
 struct plan_terms {
     bool valid; /* the description could be read; else nothing is started */
     uint64_t settle_ms;
     uint64_t stop_ms;        /* from SIGTERM to SIGKILL */
     uint64_t backoff_ms;     /* before the first restart; doubles with each one */
     uint64_t backoff_max_ms; /* up to this; each is off by up to a fifth */
-    uint64_t stable_ms;      /* a run that lasted so long forgives the crashes before it */
-    uint32_t max_restarts;   /* after so many in a row the next crash is an error */
+    uint64_t stable_ms;      /* a run that lasts this long resets the count of crashes */
+    uint32_t max_restarts;   /* after this many crashes in a row the next one is an error */
     bool exit_first;         /* the token lives until the process has ended */
 };
 
@@ -155,7 +156,7 @@ struct plan_terms {
     X(SPEC,            "spec")            /* terms, digest: the sensor is there, with this description */ \
     X(DELETED,         "deleted") \
     X(NEW_RULE,        "new_rule")        /* an enabled rule on its trigger was set */ \
-    X(RESET,           "reset")           /* forgives crashes; ends error and backoff; vouches for what is unproven */ \
+    X(RESET,           "reset")           /* resets the count of crashes; ends error and backoff; vouches for an unproven run */ \
     X(RESTART,         "restart") \
     X(FOUND,           "found")           /* lease, epoch, revoked, abroad: of an earlier life; then GONE */ \
     X(ALLOC_ANSWER,    "alloc_answer")    /* code, lease, epoch */ \
@@ -163,10 +164,10 @@ struct plan_terms {
     X(TOKEN_VOID,      "token_void")      /* its key is no longer trusted */ \
     X(REVOKE_ANSWER,   "revoke_answer")   /* code */ \
     X(RECLAIM_ANSWER,  "reclaim_answer")  /* code */ \
-    X(LEASE_REVOKED,   "lease_revoked")   /* lease: seen in the log, whoever did it */ \
+    X(LEASE_REVOKED,   "lease_revoked")   /* lease: seen in the log, by any client */ \
     X(STARTED,         "started")         /* pid */ \
     X(START_FAILED,    "start_failed")    /* GONE follows */ \
-    X(EXITED,          "exited")          /* status of the main process; others may live */ \
+    X(EXITED,          "exited")          /* status of the main process; other processes may live */ \
     X(GONE,            "gone")            /* all of the run is proven dead */ \
     X(UNPROVEN,        "unproven")        /* of an earlier life: nothing proves it dead, and nothing will */ \
     X(UNHEALTHY,       "unhealthy") \
@@ -188,7 +189,7 @@ struct plan_fact {
     bool at_once; /* no settling: it has been so for long, as at the start */
     bool revoked;
     bool abroad;
-    uint64_t digest; /* of all that makes a run what it is */
+    uint64_t digest; /* of all parts of the description that a running process has */
     struct plan_terms terms;
     struct kernel_lease_id lease;
     uint64_t epoch;
@@ -280,7 +281,7 @@ struct plan {
     bool launched;           /* START was among the effects: there is something to report */
     uint64_t patience_at_ms; /* no longer is the revoke waited for */
     uint64_t kill_at_ms;
-    uint64_t again_at_ms; /* what was refused is asked for again */
+    uint64_t again_at_ms; /* when a refused request is repeated */
     uint64_t again_in_ms;
 
     uint32_t failures;   /* crashes in a row */
@@ -296,8 +297,8 @@ struct plan {
 /* The sensor is unwanted until it is said to be wanted. */
 void plan_init(struct plan *plan, const struct plan_terms *terms, uint64_t digest, uint64_t seed);
 
-/* `now_ms` never goes back. What an effect asks for is answered by a fact, later, or at once after
- * all effects have been done. */
+/* `now_ms` never goes back. A fact answers each effect, later or right after all effects are carried
+ * out. */
 void plan_step(struct plan *plan, uint64_t now_ms, const struct plan_fact *fact,
                struct plan_effects *ret_effects);
 

@@ -1,10 +1,10 @@
-/* Between the two halves of the plan: plan.c, what is done, and plan_fact.c, what facts mean. */
+/* Shared by the two halves of the plan: plan.c decides on effects, plan_fact.c takes in facts. */
 #ifndef TN_SUPERVISOR_PLAN_PARTS_H
 #define TN_SUPERVISOR_PLAN_PARTS_H
 
 #include "supervisor/plan.h"
 
-/* What the engine refused is asked for again: so much later, then twice that, up to the most. */
+/* A request that the engine refused is repeated after this delay, then twice that, up to the maximum. */
 #define PLAN_AGAIN_FIRST_MS 50u
 #define PLAN_AGAIN_MOST_MS 2000u
 
@@ -18,14 +18,14 @@ bool plan_should_run(const struct plan *plan);
 bool plan_is_settled(const struct plan *plan);
 /* It has a lease and a token for it, or has asked for one: there is a run to be changed or ended. */
 bool plan_has_token(const struct plan *plan);
-/* Something was asked for: opens the window if that is something else than what is being done. */
+/* Opens the settle window if the wanted state differs from what the plan is doing. */
 void plan_settle(struct plan *plan, bool at_once);
 enum plan_reason plan_stop_reason(const struct plan *plan);
 uint64_t plan_uptime(const struct plan *plan);
 /* How long to wait after the n-th failure. */
 uint64_t plan_backoff(struct plan *plan, uint32_t n);
 void plan_end(struct plan *plan, enum plan_reason reason, bool gentle, enum plan_phase after);
-/* The same for what has failed: counted, reported, and tried again or not. */
+/* The same after a failure: counts and reports it, and plans a retry or gives up. */
 void plan_crash(struct plan *plan, enum plan_report kind, enum plan_reason reason, bool gentle,
                 struct plan_effects *out);
 

@@ -1,15 +1,15 @@
 /* The supervisor: runs each sensor that is wanted, stops each that is not.
  *
- * It is outside of the engine's state: it reads sensors, hears by the feed when something about them
- * has changed, and acts by commands. What it does next for a sensor is the sensor's plan's to say
- * (plan.h); here facts are gathered and effects carried out: requests to the engine, tokens, runs
- * (run.h), checks (run_health.h), log lines and events.
+ * It is outside of the engine's state: it reads sensors, learns of changes through the feed, and acts by
+ * commands. The plan of each sensor (plan.h) decides what to do next; the supervisor collects facts and
+ * carries out effects: requests to the engine, tokens, runs (run.h), checks (run_health.h), log lines and
+ * events.
  *
- * A run holds a lease on SENSOR in the pool `sensors`, which the first run makes and which is internal:
- * the supervisor alone may allocate there. So there is one run of a sensor at a time, and the lease's epoch fences all that came
- * before it.
+ * A run holds a lease on SENSOR in the internal pool `sensors`, which the first run creates and in which
+ * only the supervisor may allocate. So a sensor has one run at a time, and the lease's epoch fences off
+ * all earlier runs.
  *
- * All calls are for the loop's thread, but for the feed's, which the engine makes. */
+ * All calls belong to the loop's thread, except the feed, which the engine calls. */
 #ifndef TN_SUPERVISOR_SUPERVISOR_H
 #define TN_SUPERVISOR_SUPERVISOR_H
 
@@ -74,14 +74,14 @@ struct supervisor_options {
     const char *cgroup;   /* for runs; NULL or empty: below our own, if that was delegated to us */
     struct sensor_defaults defaults;
     struct supervisor_cluster cluster;
-    bool idle;                     /* runs nothing; only what an earlier life left is ended */
-    uint64_t seed;                 /* of the jitter */
+    bool idle;     /* starts nothing; only ends the runs that an earlier server left */
+    uint64_t seed; /* of the jitter */
     void (*log)(const char *line); /* event=... key=value */
 };
 
-/* Ends what an earlier life left and starts what is wanted; before the loop runs. If it cannot do its
- * work it says so by a log line: without a guardian it is idle; with a directory that cannot be read it
- * only revokes what an earlier life left, for nobody can prove that dead. NULL: no memory. */
+/* Ends the runs that an earlier server left and starts the wanted sensors. Call it before the loop runs.
+ * If it cannot do its work, a log line says why: without a guardian it is idle; with an unreadable
+ * directory it only revokes the leases of earlier runs, whose death it cannot prove. NULL: no memory. */
 struct supervisor *supervisor_open(const struct supervisor_options *options);
 
 /* Stops every sensor: revoked, SIGTERM, SIGKILL after its stop_seconds, reclaimed; or, if the engine
@@ -97,7 +97,7 @@ void supervisor_free(struct supervisor *supervisor);
 /* The engine has halted: nothing can be committed any more. Sensors are stopped without it. */
 void supervisor_halt(struct supervisor *supervisor);
 
-/* ---- What there is to know; all take NULL for a supervisor that is off ---- */
+/* ---- Status; all functions accept NULL for a supervisor that is off ---- */
 
 struct supervisor_status {
     enum plan_state state;
@@ -112,8 +112,8 @@ struct supervisor_status {
     bool has_exit;            /* of the last run: code, or if that is -1 the signal */
     int exit_code, exit_signal;
     enum plan_reason last_reason; /* why the last run ended; NONE: there was none */
-    /* What will prove the run dead, in a word: see run_record.h; "none" if nothing can. NULL: there is no run,
-     * or it is not known. */
+    /* The name of the proof of death that the run will have (run_record.h); "none" if there is none. NULL:
+     * there is no run, or it is unknown. */
     const char *proof;
     uint32_t failures; /* crashes in a row */
     bool has_next;     /* of backoff: when it is tried again */
@@ -126,13 +126,13 @@ struct supervisor_status {
 bool supervisor_status(struct supervisor *supervisor, struct tn_bytes ref,
                        struct supervisor_status *ret_status);
 
-/* OK; NOTFOUND: there is no such sensor; STATE: there is nothing to be done about it as it is (reset of
- * what is neither in error nor waiting nor unproven, restart of what is not wanted). Reset of an unproven
- * run is the operator's word that nothing of it lives. */
+/* OK; NOTFOUND: there is no such sensor; STATE: its state does not allow it (reset of a sensor that is
+ * neither in error nor in backoff nor unproven, restart of one that is not wanted). By the reset of an
+ * unproven run the operator vouches that nothing of it lives. */
 enum tn_result supervisor_reset(struct supervisor *supervisor, struct tn_bytes ref);
 enum tn_result supervisor_restart(struct supervisor *supervisor, struct tn_bytes ref);
 
-/* All tokens before this are void: those who run are given new ones. */
+/* All earlier tokens are void: every running sensor gets a new one. */
 void supervisor_tokens_void(struct supervisor *supervisor);
 
 /* By the token of the run, which the caller has judged: false if this is not the run that lives. */
@@ -142,9 +142,8 @@ void supervisor_emitted(struct supervisor *supervisor, struct kernel_lease_id le
                         uint64_t epoch);
 
 struct supervisor_totals {
-    bool on; /* it supervises */
-    bool
-        orphans_gone; /* nothing lives that earlier lives of this node left, but what is unproven */
+    bool on;           /* it supervises */
+    bool orphans_gone; /* no run of an earlier server on this node lives, except unproven ones */
     uint64_t starts, stops, crashes, restarts;
     uint64_t tokens_issued, tokens_revoked, emitted;
     uint64_t by_state[PLAN_STATES];
@@ -160,10 +159,10 @@ uint32_t supervisor_bucket(unsigned bucket);
 
 /* Where the output of sensors is: for run_output.h. */
 const char *supervisor_dir(const struct supervisor *supervisor);
-/* What descriptions are judged with. */
+/* The defaults for descriptions. */
 const struct sensor_defaults *supervisor_defaults(const struct supervisor *supervisor);
-/* Others from now on. What runs goes on as it was started; how long it may take to stop, settle, be
- * started again, is by these at once. Texts are the caller's and stay. */
+/* Replaces the defaults. Running sensors keep their programs; the new times for stopping, settling and
+ * restarting apply at once. The texts belong to the caller and must stay. */
 void supervisor_defaults_set(struct supervisor *supervisor, const struct sensor_defaults *defaults);
 
 #endif

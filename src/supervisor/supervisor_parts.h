@@ -1,11 +1,12 @@
-/* Internal: what the files of the supervisor share.
+/* Internal to the files of the supervisor.
  *
  *     engine's threads --feed--> notices, answers --+
  *     run.h, run_health.h, timers -----------------+--> facts --> plan --> effects --> ask, run, report
  *     calls of the server --------------------------+
  *
- * A fact that comes up while the effects of another are carried out waits until that is done. A
- * sensor's memory stays until it is deleted, nothing of it runs and no request of it is under way. */
+ * A fact that arrives while the effects of another one are carried out waits until they are done. A
+ * sensor's memory is freed when the sensor is deleted, nothing of it runs, and none of its requests is in
+ * flight. */
 #ifndef TN_SUPERVISOR_SUPERVISOR_PARTS_H
 #define TN_SUPERVISOR_SUPERVISOR_PARTS_H
 
@@ -15,7 +16,8 @@
 #include "process/run_orphan.h"
 #include "supervisor/supervisor.h"
 
-#define SUPERVISOR_FACTS_MAX 8u /* waiting, of one sensor: those that its effects cause at once */
+#define SUPERVISOR_FACTS_MAX \
+    8u /* waiting facts of one sensor: those that its effects cause at once */
 #define SUPERVISOR_HASH 4096u
 #define SUPERVISOR_LINE_MAX 1024u
 
@@ -29,7 +31,7 @@ struct supervisor_sensor {
     uint64_t rules;       /* enabled ones on its trigger */
     uint64_t defaults; /* the number of the reload with whose defaults its description was parsed */
     bool known;        /* the engine has it */
-    bool held;         /* not started before what an earlier life left of it is gone */
+    bool held;         /* not started before the run of an earlier server is gone */
     bool told;         /* the plan knows whether it is wanted */
     bool member;       /* the pool has its name */
     bool indexed;      /* by its lease */
@@ -101,7 +103,7 @@ struct supervisor {
     uv_timer_t deadline;             /* of closing */
     uv_timer_t pulse;                /* in a cluster */
     uint32_t pulses;                 /* of it so far */
-    uint64_t live_until_ms;          /* what guardians were told last; 0: nothing */
+    uint64_t live_until_ms;          /* the last deadline that guardians got; 0: none */
     uint32_t asks, healths, handles; /* under way; open */
     struct supervisor_ask *answers;  /* that are there and not taken yet */
     uint64_t seeds;
@@ -171,7 +173,7 @@ struct supervisor_notice {
 void supervisor_feed_connect(struct supervisor_feed *feed, struct supervisor *supervisor);
 /* False: there is none. */
 bool supervisor_feed_take(struct supervisor_feed *feed, struct supervisor_notice *ret_notice);
-/* Once, if there were too many of them: what was not told. */
+/* Says once how many messages were suppressed. */
 enum supervisor_missed {
     SUPERVISOR_MISSED_NONE,
     SUPERVISOR_MISSED_SOME,
@@ -181,7 +183,7 @@ enum supervisor_missed supervisor_feed_overflowed(struct supervisor_feed *feed);
 struct supervisor_ask *supervisor_feed_answers(struct supervisor_feed *feed);
 
 /* supervisor_ask.c */
-/* Kind, and the fact that its answer is; TICK: nobody waits for it. */
+/* The kind, and the fact that its answer becomes; TICK: none. */
 #define SUPERVISOR_ASK_TABLE(X) \
     X(ALLOC, ALLOC_ANSWER)      \
     X(REVOKE, REVOKE_ANSWER)    \
@@ -213,14 +215,14 @@ void supervisor_ask_remove(struct supervisor_sensor *sensor);
 /* An event about the sensor, with this payload (JSON). */
 void supervisor_ask_report(struct supervisor_sensor *sensor, const char *word, const char *payload);
 void supervisor_answered(struct supervisor *supervisor, struct supervisor_ask *ask);
-/* The pool `sensors`: made with the first run. One that somebody else has made is not used. */
+/* The pool `sensors`, created with the first run. A pool of that name that is not internal is not used. */
 enum supervisor_pool { SUPERVISOR_POOL_NONE, SUPERVISOR_POOL_OURS, SUPERVISOR_POOL_FOREIGN };
 enum supervisor_pool supervisor_pool(struct supervisor *supervisor);
 
 /* supervisor_read.c */
 /* The leases of runs of an earlier life. False: they cannot be read. */
 bool supervisor_read_leases(struct supervisor *supervisor);
-/* Those, all sensors, and what is left of sensors that are no more. False: they cannot be read. */
+/* Reads these, all sensors, and the leases of deleted sensors. False: they cannot be read. */
 bool supervisor_read_first(struct supervisor *supervisor);
 /* One sensor as the engine has it now; `at_once`: without settling. */
 void supervisor_read_sensor(struct supervisor *supervisor, struct tn_bytes ref, bool at_once);
@@ -236,11 +238,11 @@ void supervisor_read_unproven(struct supervisor *supervisor, struct tn_bytes ref
 void supervisor_walk(struct supervisor *supervisor, unsigned what);
 #define SUPERVISOR_WALK_MAX 64u /* of them in a turn: their descriptions may be read anew */
 void supervisor_walk_on(struct supervisor *supervisor, uint64_t end_ns);
-/* Of one trigger so many are looked at at once; if there are more, a walk through all finds them. */
+/* Sensors of one trigger that are looked at directly; if there are more, a walk over all finds them. */
 #define SUPERVISOR_DEMAND_MAX 512u
 
 /* supervisor_run.c */
-/* What runs can be kept together with; said in the log. */
+/* Finds out how runs can be contained, and logs it. */
 void supervisor_run_judge(struct supervisor *supervisor);
 void supervisor_run_issue(struct supervisor_sensor *sensor, bool refresh);
 void supervisor_run_start(struct supervisor_sensor *sensor);
