@@ -2,8 +2,8 @@
  *
  * In: messages about rules (rule_message.h) from a durable queue, one after the other. Each becomes a
  * command, with the message's id as its operation id, and is acknowledged when the command is
- * committed; what cannot be understood goes to the dead-letter queue. What the engine cannot take now
- * (overload, a full disk) waits and is tried again, unacknowledged.
+ * committed; a message that cannot be parsed goes to the dead-letter queue. A command that the engine
+ * cannot take now (overload, a full disk) waits, unacknowledged, and is tried again.
  *
  * Out: the engine's events from the start on; each is repeated until the broker has confirmed it.
  *
@@ -18,10 +18,10 @@
 
 #define BROKER_REASON_MAX 256u
 #define BROKER_NAME_MAX 255u /* bytes of the name of an exchange or a queue, and of a routing key */
-#define BROKER_USER "amqp"   /* who the commands are from */
+#define BROKER_USER "amqp"   /* the user of the commands */
 #define BROKER_BODY_MAX 2097152u /* bytes of one that goes out */
 
-/* Where the broker is, and who asks: amqp[s]://[USER@]HOST[:PORT][/VHOST]. */
+/* The address of the broker and our user there: amqp[s]://[USER@]HOST[:PORT][/VHOST]. */
 struct broker_address {
     bool tls;
     int port;
@@ -41,17 +41,17 @@ typedef size_t broker_render(const struct engine_event *event, struct engine_eve
 struct broker_options {
     struct engine *engine;
     const struct os *os;
-    const char *dir; /* where the position of what was published is kept */
+    const char *dir; /* the directory of the published position */
     struct broker_address address;
     const char *password;
-    const char *ca_file;              /* of TLS: who has signed the broker's certificate */
+    const char *ca_file;              /* of TLS: the authorities of the broker's certificate */
     const char *cert_file, *key_file; /* our own; empty: none */
     const char *exchange;             /* topic, durable */
     const char *queue;                /* durable; empty: nothing is consumed */
     const char *keys;                 /* that the queue is bound with, with blanks between them */
-    const char *dead_letter;          /* exchange (fanout) and queue of what cannot be understood */
-    const char *publish_exchange;     /* topic, durable; empty: nothing is published */
-    const char *publish_prefix;       /* of routing keys; the kind of the event follows */
+    const char *dead_letter; /* exchange (fanout) and queue for messages that cannot be parsed */
+    const char *publish_exchange; /* topic, durable; empty: nothing is published */
+    const char *publish_prefix;   /* of routing keys; the kind of the event follows */
     uint16_t prefetch;
     uint16_t heartbeat_s;
     uint32_t retry_min_ms, retry_max_ms; /* between attempts to connect */
@@ -62,8 +62,8 @@ struct broker_options {
 
 struct broker;
 
-/* Nothing happens before broker_start. Else than TN_OK: there is no memory, or the position of what was
- * published cannot be read. */
+/* Nothing happens before broker_start. Fails if there is no memory, or the published position cannot be
+ * read. */
 enum tn_status broker_make(const struct broker_options *options, struct broker **ret_broker);
 enum tn_status broker_start(struct broker *broker);
 /* Ends both threads: at once if the broker listens, else within a few seconds. */
@@ -74,12 +74,12 @@ void broker_free(struct broker *broker);
 /* There may be new events; from any thread, never waits. For engine_options.events_ready. */
 void broker_wake(struct broker *broker);
 
-/* What became of the messages that came in. */
+/* The outcomes of received messages. */
 #define BROKER_OUTCOME_TABLE(X)                                                      \
     X(APPLIED, "applied")     /* the command was done, or there was nothing to do */ \
     X(DUPLICATE, "duplicate") /* it had been done before */                          \
     X(MISSING, "missing")     /* about a rule that is not there, or not yet */       \
-    X(STALE, "stale")         /* older than what is known of the rule */             \
+    X(STALE, "stale")         /* older than the known state of the rule */           \
     X(MALFORMED, "malformed") /* dead-lettered: not understood */                    \
     X(REFUSED, "refused")     /* dead-lettered: the command was refused, as for a full table */
 

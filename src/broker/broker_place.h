@@ -10,8 +10,9 @@ struct broker_place {
     uint64_t time_ms; /* when that event happened; 0: it stands for none, as before the first one */
 };
 
-/* After all that has happened; before the oldest that is kept. From either, a reader is told of what
- * is dropped before it could be read. TN_NOMEM; TN_NOTFOUND if no events are kept at all. */
+/* The place after the newest event; the place before the oldest retained event. A reader that starts there
+ * learns of events that are dropped before it has read them. TN_NOMEM; TN_NOTFOUND if no events are
+ * retained at all. */
 enum tn_status broker_place_newest(struct engine *engine, struct broker_place *ret_place);
 enum tn_status broker_place_oldest(struct engine *engine, struct broker_place *ret_place);
 

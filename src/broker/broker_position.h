@@ -1,4 +1,4 @@
-/* Up to where events have been published, kept across restarts.
+/* The position up to which events have been published, kept across restarts.
  *
  * In a file of its own in the data directory: three slots, each in a sector of its own, at 0, 512 and
  * 1024. Of those that are whole, the one with the largest number counts.
@@ -8,14 +8,13 @@
  *     16  8   LSN of an event: it and all before it were confirmed by the broker
  *     24  4   its index there
  *     28  8   when it happened, by which another log is told from this one; 0: there was none
- *     36  4   CRC32C of what stands before
+ *     36  4   CRC32C of the bytes before
  *
  * At the start and at the end of a server a new file takes the place of the old one, when its first
  * slot is durable; the other slots are written in turn as the broker confirms, without a sync, for the
  * log needs the disk more. So a file without a whole slot is damaged, and where there is none, nothing
  * was ever published. A server that is killed loses nothing. A power cut may spoil the slots that were
- * not synced; then what was confirmed since the start is published again, which the ids of events
- * tell. */
+ * not synced; then events confirmed since the start are published again, with the same ids. */
 #ifndef TN_BROKER_BROKER_POSITION_H
 #define TN_BROKER_BROKER_POSITION_H
 
@@ -30,16 +29,16 @@ struct broker_position {
     char dir[BROKER_POSITION_PATH];
     bool is_open;
     int file;
-    uint64_t number; /* of what was written last; 0: nothing was */
+    uint64_t number; /* of the last slot that was written; 0: none */
     struct broker_place saved;
 };
 
-/* OK: *ret_after is what was saved. NOTFOUND: there is no file, and broker_position_anchor makes it.
+/* OK: *ret_after is the saved position. NOTFOUND: there is no file, and broker_position_anchor makes it.
  * CORRUPT: no slot is whole. Else it cannot be opened or read. */
 enum tn_status broker_position_open(struct broker_position *position, const struct os *os,
                                     const char *dir, struct broker_place *ret_after);
 
-/* OK: this is kept, whatever happens. Else what was kept before is, or this. */
+/* OK: this position is durable. On failure the position before it remains, or this one. */
 enum tn_status broker_position_anchor(struct broker_position *position,
                                       struct broker_place confirmed);
 

@@ -1,4 +1,4 @@
-/* Internal to the connections to RabbitMQ: what their files share.
+/* Internal to the files of the connections to RabbitMQ.
  *
  * Names: broker_link_*, broker_consumer_*, broker_publisher_* are ours; amqp_basic_*, amqp_queue_* and the
  * like are librabbitmq's. */
@@ -16,7 +16,7 @@
 
 #define BROKER_CHANNEL 1u
 
-/* What a turn of a connection's work came to. */
+/* The outcome of one turn of a connection. */
 enum broker_turn {
     BROKER_AGAIN, /* there is more to do */
     BROKER_IDLE, /* nothing until the broker sends something, the thread is woken, or wait_ms are over */
@@ -112,12 +112,12 @@ void broker_link_wake(struct broker_link *link);
 /* Notes why, and returns false. */
 __attribute__((format(printf, 2, 3))) bool broker_link_fail(struct broker_link *link,
                                                             const char *format, ...);
-/* Whether the last call of the library went well; else notes why, and what it was. */
+/* Whether the last call of the library succeeded; if not, notes the call and the reason. */
 bool broker_link_good(struct broker_link *link, const char *what);
 bool broker_link_status(struct broker_link *link, const char *what, int status);
 
-/* One frame, if there is one. What the broker says of the channel or the connection as a whole is dealt
- * with: BROKER_BROKEN. AGAIN: there is one; IDLE: none. */
+/* Reads one frame, if there is one. AGAIN: there is one; IDLE: none; BROKEN: the broker closed the channel
+ * or the connection, which has been handled. */
 enum broker_turn broker_link_frame(struct broker_link *link, amqp_frame_t *ret_frame);
 /* So that the broker does not take silence for death while we do not read. */
 bool broker_link_beat(struct broker_link *link);

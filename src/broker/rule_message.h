@@ -6,7 +6,7 @@
  *
  *     {"message_id": "...", "message_type": "RuleEnabled", "timestamp": "...", "payload": {...}}
  *
- * The type is event_type, else message_type, else what the routing key ends in (rule.created). A rule
+ * The type is event_type, else message_type, else the end of the routing key (rule.created). A rule
  * is known by its rule_id, else by its rule_ref: an id stays with its rule and is never used again,
  * whereas a ref may be renamed, or be given to another rule before the end of the first is heard of.
  * A trigger is known by trigger_ref, else trigger_type, else trigger_id. The object trigger_params
@@ -41,7 +41,7 @@ struct rule_message {
 const char *rule_message_parse(struct tn_bytes body, struct tn_bytes routing_key,
                                struct rule_message *ret_message);
 
-/* What an id of a message is as an operation id: itself, or a hash of it if it is too long. Returns the
+/* The operation id for the id of a message: the id itself, or its hash if it is too long. Returns the
  * length. */
 uint32_t rule_message_opid(struct tn_bytes id, char out[KERNEL_OPID_MAX]);
 

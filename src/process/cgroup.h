@@ -12,8 +12,8 @@
 bool process_cgroup_find(char *out, size_t capacity);
 bool process_cgroup_find_in(const char *mounts, const char *cgroups, char *out, size_t capacity);
 
-/* The same if it was delegated to this process, which may then order what is below: by its owner, or by the
- * mark that systemd gives; and if it can be killed in one stroke. */
+/* The same, if the cgroup is delegated to this process (by its owner, or by systemd's mark), so that the
+ * process may manage the cgroups below it; and if a cgroup can be killed in one step. */
 bool process_cgroup_delegated(char *out, size_t capacity);
 
 /* 0, or the error. An existing cgroup is an error: it belongs to another run. */

@@ -1,5 +1,4 @@
-/* What the kernel of the machine says about processes, in /proc. Also part of the guardian: no
- * allocation but for listing directories. */
+/* Processes as /proc shows them. Also part of the guardian: allocates only to list directories. */
 #ifndef TN_PROCESS_PROC_H
 #define TN_PROCESS_PROC_H
 
@@ -17,7 +16,7 @@ enum process_answer { PROCESS_NO, PROCESS_YES, PROCESS_UNKNOWN };
 struct process_stat {
     char state; /* Z and X: dead */
     pid_t parent, group, session;
-    uint64_t start; /* clock ticks since boot: with the pid, a name that nobody else ever gets */
+    uint64_t start; /* clock ticks since boot: unique together with the pid */
 };
 
 /* For the start of a program: opens /dev/null in place of each standard stream that is closed, so that no
@@ -29,8 +28,8 @@ enum process_answer process_stat_read(pid_t pid, struct process_stat *ret_stat);
 /* From the text of the file; the name in it may be anything. */
 bool process_stat_parse(const char *text, size_t len, struct process_stat *ret_stat);
 
-/* The value of a variable in what a process began with, NUL-terminated, cut at the end of `out`.
- * NO: it has none, or may not be looked at. */
+/* The value of a variable in the initial environment of a process, NUL-terminated, cut at the end of
+ * `out`. NO: it has none, or may not be read. */
 enum process_answer process_variable(pid_t pid, const char *name, char out[PROCESS_VALUE_MAX]);
 /* The same from a run of NUL-terminated texts, a part at a time. */
 struct process_variable_scan {
@@ -45,8 +44,8 @@ void process_variable_begin(struct process_variable_scan *scan, const char *name
 bool process_variable_feed(struct process_variable_scan *scan, const char *bytes, size_t count);
 
 typedef void process_visit(void *ctx, pid_t pid);
-/* Every child of the calling thread; what ends but is not waited for stays in the list, so it is
- * whole as long as only the caller waits. False: the kernel does not tell. */
+/* Every child of the calling thread. A child that has ended stays in the list until it is waited for, so
+ * the list is complete as long as only the caller waits. False: the kernel does not offer it. */
 bool process_children_of_thread(process_visit *visit, void *ctx);
 /* The same of all threads of this process. */
 bool process_children(process_visit *visit, void *ctx);
@@ -66,8 +65,8 @@ uint64_t process_namespace(void);
 /* A descriptor of the pid namespace of a process; 0: of this one. -1: errno says why not. */
 int process_namespace_open(pid_t pid);
 
-/* A descriptor for the process whose pid and start time are these; NO: it does not live. The start
- * time is looked at after the descriptor is there: what that stands for cannot change any more. */
+/* A descriptor for the process with this pid and start time; NO: it does not live. The start time is read
+ * after the descriptor is open, because the descriptor never refers to another process. */
 enum process_answer process_open(pid_t pid, uint64_t start, int *ret_descriptor);
 /* Whether the process of the descriptor has ended. */
 bool process_ended(int descriptor);

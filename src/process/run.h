@@ -40,10 +40,10 @@ struct run;
 
 struct run_hooks {
     void (*started)(void *ctx, int64_t pid);
-    /* Nothing runs, and nothing will; `step` is a word that says what could not be done. */
+    /* Nothing runs, and nothing will; `step` names the step that failed. */
     void (*failed)(void *ctx, int error, const char *step);
-    /* The main process has ended; others may live on, and are waiting for run_term or run_kill. Not
-     * called if nobody can know how: the guardian was killed too. */
+    /* The main process has ended; other processes may live until run_term or run_kill. Not called if
+     * the status is unknown, because the guardian was killed too. */
     void (*exited)(void *ctx, int wait_status);
     /* Proven dead. Once, the last of all; run_free is allowed from here on, also inside. */
     void (*gone)(void *ctx);
@@ -88,15 +88,15 @@ void run_kill(struct run *run);
 /* The guardian ends the run at these times, whatever becomes of this process, unless a later call moves
  * them; a time of 0 is never. False: it could not be told; the times before stay. */
 bool run_live(struct run *run, const struct run_frame_times *live);
-/* What proves its death. */
+/* The proof of its death. */
 enum run_record_proof run_proof(const struct run *run);
 /* After gone. */
 void run_free(struct run *run);
 
-/* A fresh token into the file; what was there stays if this fails. */
+/* Writes a fresh token to the file; if that fails, the old one stays. */
 enum tn_status run_token_write(struct run *run, struct tn_bytes token);
 
-/* Replaces the file of rules; what was there stays if this fails. After `started`. */
+/* Replaces the file of rules; if that fails, the old one stays. After `started`. */
 enum tn_status run_rules_write(struct run *run, struct tn_bytes rules);
 /* A signal to the main process alone. The guardian sends it when the main process handles or ignores it:
  * one that has just begun does neither, and would be ended. After `started`. */
@@ -105,8 +105,8 @@ void run_signal(struct run *run, int number);
 /* Whether runs can have pid namespaces of their own; found out by starting a guardian in one. */
 bool run_can_pidns(const char *guardian);
 
-/* Where the program of this server's guardian is if nobody says: next to the server's own, or, as
- * it is installed, in ../libexec/tenure. False: in neither place. */
+/* The default path of the guardian: next to the server's program, or, when installed, in
+ * ../libexec/tenure. False: it is in neither place. */
 bool run_guardian_find(char *out, size_t capacity);
 
 /* A name for files: all but letters, digits, _ and - and dots that are not at the front as %XX.

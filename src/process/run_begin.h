@@ -1,4 +1,4 @@
-/* Inside runs: what run.c and run_begin.c share. */
+/* Internal to run.c and run_begin.c. */
 #ifndef TN_PROCESS_RUN_BEGIN_H
 #define TN_PROCESS_RUN_BEGIN_H
 
@@ -21,7 +21,7 @@ struct run {
     int descriptor; /* of the guardian's process */
     uint8_t *frame; /* START, with the token in it; NULL once it is sent */
     size_t frame_len;
-    int early_error; /* what failed on our side, and at which step */
+    int early_error; /* the error on our side, and its step */
     enum run_frame_step early_step;
     uint32_t late_ms; /* after which a guardian that is to kill is given up */
     bool is_check;

@@ -1,5 +1,5 @@
-/* What the server and a guardian say to each other, over a socket that keeps messages apart
- * (SOCK_SEQPACKET). The first byte of each is its kind; numbers are little-endian.
+/* The messages between the server and a guardian, over a SOCK_SEQPACKET socket. The first byte of each is
+ * its kind; numbers are little-endian.
  *
  *     to the guardian
  *     START    u8 whether /proc is to be that of our own pid namespace, u8 whether it is a job, u8
@@ -57,7 +57,7 @@ enum run_frame_kind {
     RUN_FRAME_STOPPED,
 };
 
-/* What may fail before a sensor runs, by the word that is told. */
+/* The steps that may fail before a sensor runs, with their names. */
 #define RUN_FRAME_STEP_TABLE(X) \
     X(RECORD, "record")         \
     X(GUARDIAN, "guardian")     \
@@ -87,7 +87,7 @@ const char *run_frame_step_name(enum run_frame_step step);
 struct run_frame_times {
     uint64_t term_at_ms; /* SIGTERM */
     uint64_t
-        kill_at_ms; /* SIGKILL to the whole tree begins; the sender subtracts what killing takes */
+        kill_at_ms; /* SIGKILL to the whole tree begins; the sender subtracts the time that killing takes */
 };
 
 struct run_frame_start {

@@ -21,8 +21,8 @@ struct run_health_hooks {
     void (*stopped)(void *ctx);
 };
 
-/* `run_options` are those of the run, whose hooks are not looked at; what they point to is copied or
- * stays until the health has stopped, the spec too. NULL: no memory; nothing follows. */
+/* `run_options` are those of the run; their hooks are ignored. Whatever they point to must stay until the
+ * check has stopped, and so must the spec. NULL: no memory; nothing follows. */
 struct run_health *run_health_start(const struct run_options *run_options, const struct run *run,
                                     struct run_health_hooks hooks, void *ctx);
 void run_health_beat(struct run_health *health);

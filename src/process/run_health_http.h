@@ -1,4 +1,4 @@
-/* One GET, for a check: what matters of its answer is the status. */
+/* One GET for a health check, which looks only at the status of the answer. */
 #ifndef TN_PROCESS_RUN_HEALTH_HTTP_H
 #define TN_PROCESS_RUN_HEALTH_HTTP_H
 

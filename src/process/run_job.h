@@ -1,4 +1,4 @@
-/* One command under a guardian, for a program without a loop: what `tenure run` keeps.
+/* One command under a guardian, for `tenure run`, which has no event loop.
  *
  * The calls never wait. The caller polls run_job's two descriptors and calls run_job_next until there is
  * nothing new; while `forcing`, it also calls it every RUN_JOB_AGAIN_MS.
@@ -6,11 +6,11 @@
  *     run_job_start --> STARTED --> (STOPPED)* --> EXITED --> GONE or UNPROVEN
  *          \----------> FAILED ------------------------------^
  *
- * The guardian proves the death of the whole tree; if it cannot, because it hangs or was killed, this side
- * does: in a pid namespace the guardian's end is the end of all; a cgroup tells that it is empty; else what
- * hangs below a living guardian is ended by run_tree.h, and what a dead one leaves comes to this process,
- * a subreaper. That last proof needs a process that had no children of its own when the job began: else
- * the answer is UNPROVEN. */
+ * The guardian proves the death of the whole tree. If it cannot, because it hangs or was killed, this side
+ * does: in a pid namespace the guardian's end is the end of all processes; a cgroup reports that it is
+ * empty; else run_tree.h ends the processes below a living guardian, and those of a dead guardian become
+ * children of this process, a subreaper. That last proof needs a process without children of its own when
+ * the job began: else the answer is UNPROVEN. */
 #ifndef TN_PROCESS_RUN_JOB_H
 #define TN_PROCESS_RUN_JOB_H
 
@@ -27,7 +27,7 @@ enum run_job_event {
     RUN_JOB_STOPPED, /* the main process, by the signal `status` */
     RUN_JOB_EXITED,  /* the main process, with the wait status `status`; others may live on */
     RUN_JOB_GONE,    /* proven dead; the last event */
-    RUN_JOB_UNPROVEN /* the guardian was killed, and nothing proves what became of the rest; the last */
+    RUN_JOB_UNPROVEN /* the guardian was killed, and nothing proves the death of the rest; the last event */
 };
 
 struct run_job_options {
@@ -50,7 +50,7 @@ struct run_job {
     int error;
     enum run_frame_step step;
     bool forcing;
-    /* What run_job.c alone uses. */
+    /* Private to run_job.c. */
     struct run_job *next;
     enum run_record_proof proof;
     pid_t guardian; /* 0: it was waited for */
@@ -59,8 +59,8 @@ struct run_job {
     char cgroup[RUN_RECORD_PATH_MAX];
 };
 
-/* Before the first job: whatever a killed guardian leaves is to become a child of this process. False if
- * it has children already, who could not be told apart; jobs can still be started. */
+/* Before the first job: makes this process the parent of all processes that a killed guardian leaves. False
+ * if it has children already, which could not be told apart; jobs can still be started. */
 bool run_job_prepare(void);
 
 /* 0: the guardian has its orders; events follow. Else the error, with `step`, and nothing is left. */

@@ -1,7 +1,7 @@
-/* What an earlier server left running, found by its records and ended.
+/* Runs that an earlier server left: found by their records, and ended.
  *
- * A server that was killed leaves guardians whose sockets are closed: they are killing what they
- * guard, and end. For each record of this boot (run_record.h) we wait for that: a descriptor for the
+ * A server that was killed leaves guardians whose sockets are closed: they kill their
+ * runs and end. For each record of this boot (run_record.h) we wait for that: a descriptor for the
  * guardian's pid is opened first and its start time compared afterwards, so that no other process that
  * has got its pid is ever waited for or signalled. A stopped guardian is continued. Below one that is
  * not done in time everything is ended from here, by its cgroup, with its pid namespace, or as run_tree.h
@@ -14,10 +14,10 @@
  *     - nothing was left below its guardian before we killed that (run_tree.h)
  *     - the record is of another boot; or of a server that was the first process of its own pid namespace,
  *       as in a container, which has ended with that server
- * If none is given, as when somebody has killed guardian and server of a run without a cgroup and a
- * namespace, the run is unproven. What can be recognized of it is still ended: the recorded main process,
- * its session, every process with the run's TENURE_RUN_ID in its environment. But that something is not
- * seen there proves nothing, so the record stays, until somebody else vouches for the run's death. */
+ * Without any of them the run is unproven: for example, guardian and server of a run without a cgroup and
+ * a namespace were killed. The processes that can be recognized are still ended: the recorded main process,
+ * its session, every process with the run's TENURE_RUN_ID in its environment. But finding none proves
+ * nothing, so the record stays until an operator vouches for the run's death. */
 #ifndef TN_PROCESS_RUN_ORPHAN_H
 #define TN_PROCESS_RUN_ORPHAN_H
 
@@ -37,8 +37,8 @@ struct run_orphans_hooks {
     void (*all_gone)(void *ctx);
 };
 
-/* TN_OK: all_gone follows, also if there are none, and never from inside the call. Else no hook is
- * called: what is in `dir` cannot be known, and nothing of it may be started. `dir` need not exist. */
+/* TN_OK: all_gone follows, also if there are none, and never from inside the call. On failure no hook
+ * is called: the records in `dir` are unknown, and none of their sensors may be started. `dir` need not exist. */
 enum tn_status run_orphans_begin(uv_loop_t *loop, const struct os *os, const char *dir,
                                  struct run_orphans_hooks hooks, void *ctx,
                                  struct run_orphans **ret_orphans);
@@ -47,7 +47,7 @@ void run_orphans_patience(struct run_orphans *orphans, uint64_t ms);
 /* After all_gone; or before, to stop waiting: then no hook is called any more. */
 void run_orphans_free(struct run_orphans *orphans);
 
-/* Somebody vouches that nothing of the sensor's unproven run lives: its record is removed. */
+/* An operator vouches that nothing of the sensor's unproven run lives: removes its record. */
 void run_orphans_vouch(const struct os *os, const char *dir, const char *ref);
 
 /* Whether a run of this sensor is still being waited for, or is unproven. */

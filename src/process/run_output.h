@@ -1,8 +1,8 @@
 /* The output of sensors, read back while their guardians write it.
  *
- * A guardian appends what its sensor prints to DIR/<ref>/log.<number>, and begins the next number when
- * a file is full; the oldest is removed then. A file never gets shorter and no number is used twice, so
- * a position, number and offset, is good for as long as its file is kept. */
+ * A guardian appends the output of its sensor to DIR/<ref>/log.<number>. When a file is full, it begins
+ * the next number and removes the oldest file. Files never get shorter and no number is used twice, so a
+ * position (number and offset) is valid as long as its file is kept. */
 #ifndef TN_PROCESS_RUN_OUTPUT_H
 #define TN_PROCESS_RUN_OUTPUT_H
 
@@ -17,8 +17,8 @@ struct run_output_position {
 };
 
 /* Reads up to `capacity` bytes from *position on and moves it behind them, over the ends of files
- * too. *ret_len is 0 at the end of what there is: ask again later. *ret_lost: the position was rotated
- * away, or is none of these files', and this starts with the oldest that is kept. NOTFOUND: there was
+ * too. *ret_len is 0 at the end of the output: ask again later. *ret_lost: the file of the position was
+ * removed, or never existed, and this starts with the oldest file. NOTFOUND: there was
  * never any output. */
 enum tn_status run_output_read(const struct os *os, const char *dir, const char *ref,
                                struct run_output_position *position, void *out, size_t capacity,
@@ -28,8 +28,8 @@ enum tn_status run_output_read(const struct os *os, const char *dir, const char 
 enum tn_status run_output_tail(const struct os *os, const char *dir, const char *ref,
                                uint64_t bytes, struct run_output_position *ret_position);
 
-/* The number of the file to go on with in the directory of a sensor; what is more than `keep` files
- * before it is removed. */
+/* The number of the next file in the directory of a sensor. Removes all but the last `keep` files before
+ * it. */
 enum tn_status run_output_begin(const struct os *os, const char *path, uint32_t keep,
                                 uint64_t *ret_number);
 

@@ -1,4 +1,4 @@
-/* The record of a run: who it is, for a server that comes after one that was killed.
+/* The record of a run, for a server that starts after another one was killed.
  *
  *     0   8   "TNRUN02\n"
  *     8   4   CRC32C of everything behind it
@@ -17,14 +17,13 @@
  * Little-endian. A record of version 01 has no bytes 60 to 72; it is read as one of a run that only
  * its guardian could prove dead.
  *
- * The record exists from before the start of anything until the run is proven dead. Whoever has the
- * proof removes it: the guardian when it has no child left, the server otherwise. So a record whose
+ * The record exists from before the start of anything until the run is proven dead. It is
+ * removed with the proof: by the guardian when it has no child left, otherwise by the server. So a record whose
  * guardian has ended is the record of a run that its guardian did not prove dead.
  *
  * It is written under another name and renamed; the pid of the main process is written into the file
  * that is there, so that a record that the guardian has removed does not come back. It is not synced:
- * what a crash of the machine takes with it are records of processes that it has ended too. So a record
- * that is torn is as good as none. */
+ * a crash of the machine that loses a record has ended the processes too. So a torn record counts as none. */
 #ifndef TN_PROCESS_RUN_RECORD_H
 #define TN_PROCESS_RUN_RECORD_H
 
@@ -37,7 +36,7 @@
 #define RUN_RECORD_VARIABLE "TENURE_RUN_ID"
 #define RUN_RECORD_CHECK "-check" /* at the end of the name of a check's cgroup */
 
-/* What proves that all of a run is dead, by the word that is told. */
+/* The proofs that all of a run is dead, with their names. */
 #define RUN_RECORD_PROOF_TABLE(X)                                                       \
     X(REAPED, "reaped") /* its guardian, to which all its orphans come, has no child */ \
     X(CGROUP, "cgroup") /* its cgroup is empty */                                       \
@@ -77,8 +76,8 @@ enum tn_status run_record_read(const struct os *os, const char *dir, struct run_
 /* With the token that lies next to it. */
 void run_record_remove(const struct os *os, const char *dir);
 
-/* A small file of 0600, by another name and a rename. `uid` and `gid` become its owner; -1: nobody
- * but us. */
+/* Replaces a small file of mode 0600 through a temporary name. `uid` and `gid` become its owner; -1: the
+ * server's own user. */
 enum tn_status run_record_file_replace(const struct os *os, const char *dir, const char *name,
                                        const void *bytes, size_t len, uid_t uid, gid_t gid);
 

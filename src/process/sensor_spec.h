@@ -14,8 +14,8 @@
  *                "interval_seconds": 10, "timeout_seconds": 5, "threshold": 3, "start_seconds": 0,
  *      "log_bytes": 1048576, "log_files": 5}
  *
- * Seconds may have fractions and are kept as milliseconds. What is not there comes from the defaults.
- * A member that is not above is refused by its name: a misspelt limit is no limit. */
+ * Seconds may have fractions and are kept as milliseconds. Absent members have their defaults.
+ * An unknown member is refused by name: a misspelled limit would be no limit. */
 #ifndef TN_PROCESS_SENSOR_SPEC_H
 #define TN_PROCESS_SENSOR_SPEC_H
 
@@ -72,7 +72,7 @@ enum sensor_containment {
 /* False: there is no such word. */
 bool sensor_containment_parse(const char *word, enum sensor_containment *ret_containment);
 
-/* What the server's settings say where a description says nothing. */
+/* The defaults for descriptions, from the server's settings. */
 struct sensor_defaults {
     uint64_t stop_ms, settle_ms;
     uint64_t backoff_ms, backoff_max_ms, stable_ms;
@@ -113,7 +113,7 @@ struct sensor_spec {
     uint32_t health_threshold;
 };
 
-/* The settings as they are if nobody sets them. */
+/* The defaults of those settings. */
 struct sensor_defaults sensor_defaults_make(void);
 
 /* False: it is no description, `reason` says why, in words, and nothing is allocated. The same text

@@ -3,18 +3,18 @@
  * Under a prefix, etcd holds one register and a few keys:
  *
  *   cluster          16 random bytes, written once by the node that began the cluster
- *   head             who owns the log, and where it ends (replica_head.h)
+ *   head             the owner of the log, and where the log ends (replica_head.h)
  *   log/%016x        one batch, by its first LSN, until it is trimmed
- *   node/NAME        what a node says about itself, every 5 s (replica_node.h)
+ *   node/NAME        the record of a node, renewed every 5 s (replica_node.h)
  *   note/NAME        small values that belong to the service, not to a node
  *
  * One node owns the log: it appends, renews its ownership every T/3, trims and compacts. The others
- * follow: they read what is there and then watch. Every node keeps a local copy, an ordinary data
- * directory, and next to it the file `replica`, which says what of it is known to be the cluster's.
+ * follow: they read the batches and then watch for more. Every node keeps a local copy, an ordinary data
+ * directory, and next to it the file `replica`, which says how much of it belongs to the cluster's log.
  *
  * Invariants
  * 1. The head changes only by compare-and-swap on its value. A batch is in the log if and only if the
- *    swap that has it took place. What `append` answers is true (see log/log.h).
+ *    swap that has it took place. The answer of `append` is true (see log/log.h).
  * 2. A node takes over only with everything applied up to the head that it swaps.
  * 3. The local copy holds a prefix of the log: batches go to it after etcd has them, in order.
  * 4. The file `replica` never says more than the local copy holds, and never less than the newest
@@ -28,8 +28,8 @@
  * from which a start goes on by reading.
  *
  * Threads. The log's own thread drives both connections to etcd, decides (replica_owner.h), follows,
- * and calls the follower and `done`. A second thread appends to the local copy: nobody waits for it
- * but a snapshot, and an owner or follower that is 64 MiB ahead of it. replica_state.h says which
+ * and calls the follower and `done`. A second thread appends to the local copy: only a snapshot waits
+ * for it, and an owner or follower that is 64 MiB ahead of it. replica_state.h says which
  * member belongs to which thread. */
 #ifndef TN_REPLICA_REPLICA_H
 #define TN_REPLICA_REPLICA_H
@@ -137,7 +137,7 @@ struct replica_options {
     log_notice *notice; /* until an engine gives the log its own (none) */
     void *notice_ctx;
 
-    /* For tests: clients made by the caller, who drives the log with replica_turn: no threads. */
+    /* For tests: clients made by the caller, which drives the log with replica_turn: no threads. */
     struct etcd *writer, *watcher;
 };
 
@@ -169,8 +169,8 @@ struct replica_standing {
     uint64_t head_lsn, applied_lsn, copied_lsn;
     uint64_t valid_until_ms; /* of os->clock_boot_ms; 0: not owner */
     uint64_t stamp_ms; /* boot time at which the owner last showed itself, as estimated; 0: never */
-    char owner[REPLICA_NODE_MAX + 1]; /* name of the node in the newest head */
-    char leader[LOG_LEADER_MAX + 1];  /* its RESP address; "" if nobody is known to own it */
+    char owner[REPLICA_NODE_MAX + 1];          /* name of the node in the newest head */
+    char leader[LOG_LEADER_MAX + 1];           /* its RESP address; "" if no owner is known */
     char leader_http[REPLICA_ADDRESS_MAX + 1]; /* its HTTP address */
     uint64_t takeovers;                        /* by this node */
     uint64_t doubts;                           /* calls to etcd that ended in doubt */
@@ -190,10 +190,10 @@ unsigned replica_nodes(struct log *log, struct replica_node out[REPLICA_NODES_MA
 /* Removes a node's record. TN_OK, TN_NOTFOUND, TN_IO (no answer). */
 enum tn_status replica_forget(struct log *log, const char *node);
 
-/* By the owner whose engine has stopped leading: gives the log up for good. Nobody takes over, and
+/* By the owner whose engine has stopped leading: gives the log up for good. No node takes over, and
  * the directory may be used without the cluster. TN_OK, TN_LOST (not the owner), TN_IO. */
 enum tn_status replica_close_cluster(struct log *log);
-/* The next resign of the engine (engine_follow) does the same, and says what it says. */
+/* The next resign of the engine (engine_follow) does the same, with the same results. */
 void replica_close_with_resign(struct log *log);
 /* After that call: true if there was no resign. Nothing was closed, and later ones do not close. */
 bool replica_close_withdraw(struct log *log);

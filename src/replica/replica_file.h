@@ -1,4 +1,4 @@
-/* The file `replica` in a node's data directory: what of the local copy is known to be the cluster's.
+/* The file `replica` in a node's data directory: how much of the local copy belongs to the cluster's log.
  *
  *      0  magic "TENURERP"                     32  u64  lsn
  *      8  u32  format, 1                       40  u64  chain: after lsn

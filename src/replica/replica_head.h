@@ -1,4 +1,4 @@
-/* What a replicated log keeps in a shared store: the head, and one value for each batch. As bytes.
+/* The values of a replicated log in a shared store, as bytes: the head, and one value for each batch.
  *
  * head, REPLICA_HEAD_BYTES:
  *
@@ -38,8 +38,8 @@
 #define REPLICA_KEY_DIGITS 16u
 
 enum replica_flag {
-    REPLICA_RESIGNED = 1, /* the owner has stopped: anybody may take over at once */
-    REPLICA_CLOSED = 2,   /* the log is left for good: nobody takes over */
+    REPLICA_RESIGNED = 1, /* the owner has stopped: any node may take over at once */
+    REPLICA_CLOSED = 2,   /* the log is closed for good: no node takes over */
 };
 
 struct replica_nonce {
@@ -78,7 +78,7 @@ static inline bool replica_head_equal(const struct replica_head *a, const struct
 /* Which of two heads came later: < 0, 0, > 0. Heads of one register only. */
 int replica_head_order(const struct replica_head *a, const struct replica_head *b);
 
-/* Whose ownership wrote a batch, and what it follows. */
+/* The ownership that wrote a batch, and the position that it follows. */
 struct replica_stamp {
     uint32_t state_version;
     uint64_t epoch;

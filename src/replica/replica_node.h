@@ -1,4 +1,4 @@
-/* What a node says about itself, as the value of the key node/NAME.
+/* The record of a node: the value of the key node/NAME.
  *
  *      0  magic "TENUREND"                     64  u64  copied_lsn: durable in its local copy
  *      8  u32  format, 1                       72  u64  snapshot_lsn: of its newest snapshot
@@ -47,7 +47,7 @@ struct replica_node {
 
 /* The length of the record. */
 uint32_t replica_node_encode(const struct replica_node *node, uint8_t out[REPLICA_NODE_BYTES_MAX]);
-/* TN_OK, TN_CORRUPT, TN_VERSION. What is not in the record becomes 0. */
+/* TN_OK, TN_CORRUPT, TN_VERSION. Fields that the record does not have become 0. */
 enum tn_status replica_node_decode(struct tn_bytes bytes, struct replica_node *ret_node);
 
 #endif

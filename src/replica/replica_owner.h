@@ -1,4 +1,4 @@
-/* Who owns a replicated log: the decisions of one node, as a pure function. Facts and boot time go in,
+/* The ownership of a replicated log: the decisions of one node, as a pure function. Facts and boot time go in,
  * effects come out; there is no clock, no I/O, no randomness and no memory besides the struct.
  *
  * The log has one register, the head (replica/replica_head.h). It is changed only by swaps: "if the head is
@@ -24,11 +24,11 @@
  * in its own clock, which is never earlier than the true stamp and, unlike the time of arrival, does not
  * suffer when heads arrive late. Two owners at once would need clocks whose rates differ by a tenth.
  *
- * Doubt. A swap without an outcome is repeated as it was until the store says something: the new head,
- * or the batch itself, is there: it was done; another head without it: it never will be, because the
- * head that it compares with does not come back. If the log has grown past the batch's key and nothing
- * is there any more, it may have been done and trimmed since: nobody can tell. After doubt_ms the node
- * gives up and follows; the batch may or may not be there. */
+ * Doubt. A swap without an outcome is repeated unchanged until the store shows the outcome. If the new
+ * head or the batch itself is there, it was done. If another head is there without it, it never will be
+ * done, because the head that it compares with does not come back. If the log has grown past the batch's
+ * key and the batch is not there, it may have been done and trimmed since: the outcome stays unknown.
+ * After doubt_ms the node gives up and follows; the batch may or may not be there. */
 #ifndef TN_REPLICA_REPLICA_OWNER_H
 #define TN_REPLICA_REPLICA_OWNER_H
 
@@ -47,9 +47,9 @@ enum replica_swap_kind {
 /* ---- Facts ---- */
 
 enum replica_fact_kind {
-    REPLICA_FACT_TICK,   /* time has passed */
-    REPLICA_FACT_SEEN,   /* a watch or a read of this member told of `head`; it may be old */
-    REPLICA_FACT_READ,   /* the answer to the effect READ: what the store has now (linearizable) */
+    REPLICA_FACT_TICK, /* time has passed */
+    REPLICA_FACT_SEEN, /* a watch or a read of this member told of `head`; it may be old */
+    REPLICA_FACT_READ, /* the answer to the effect READ: the current content of the store (linearizable) */
     REPLICA_FACT_UNREAD, /* the READ failed */
     REPLICA_FACT_APPLIED, /* this node has applied everything up to `lsn`, where the chain is `chain` */
     REPLICA_FACT_APPEND, /* the engine wants `append` in the log; one at a time */
@@ -58,13 +58,13 @@ enum replica_fact_kind {
     /* How a swap ended. */
     REPLICA_FACT_DONE,
     REPLICA_FACT_FAILED,  /* the compare: `head` is there, or `has_head` is false */
-    REPLICA_FACT_LATER,   /* surely not done, for now: nobody could be reached, too many requests */
+    REPLICA_FACT_LATER,   /* surely not done, for now: no member reachable, too many requests */
     REPLICA_FACT_DENIED,  /* surely not done, nor would it be: denied, invalid */
     REPLICA_FACT_DOUBT,   /* unknown; it may still be done later */
     REPLICA_FACT_NOSPACE, /* done or not, but not later */
 };
 
-/* A batch to be appended: what the head says after it. */
+/* A batch to append: the fields of the head after it. */
 struct replica_append {
     uint64_t first_lsn, last_lsn;
     uint64_t now_ms, shard;
@@ -78,7 +78,7 @@ struct replica_fact {
     bool has_head;
     /* FAILED, READ: under the key of the append under way the store has a batch; it is that append's. */
     bool has_batch, batch_is_mine;
-    bool closes; /* RESIGN: for good, nobody is to take over */
+    bool closes; /* RESIGN: for good, no node may take over */
     struct replica_head head;
     uint64_t lsn, chain;
     struct replica_append append;
@@ -96,7 +96,7 @@ enum replica_effect_kind {
 };
 
 enum replica_refusal {
-    REPLICA_PUT_BACK, /* the register is older than what this node knows; halts */
+    REPLICA_PUT_BACK, /* the register is older than this node's knowledge; halts */
     REPLICA_GONE,     /* the register is not there any more; halts */
     REPLICA_DENIED,   /* the store does not let us write; we follow */
 };
@@ -146,7 +146,7 @@ struct replica_owner {
     bool barred;         /* this node must not take over */
     uint64_t reading;    /* the number of the READ under way, 0: none */
     uint64_t read_at_ms; /* not before */
-    /* What was known when the last READ or swap was sent: its answer cannot be older. */
+    /* The knowledge when the last READ or swap was sent: its answer cannot be older. */
     struct {
         bool has_head;
         struct replica_head head;
@@ -167,7 +167,7 @@ struct replica_owner {
     } swap;
     uint64_t numbers;            /* of READs and swaps so far */
     uint64_t seq;                /* of the last swap that this node has tried */
-    bool has_waiting, resigning; /* what comes after the swap under way */
+    bool has_waiting, resigning; /* the swap after the one in flight */
     bool closing;                /* with resigning: for good */
     struct replica_append waiting;
 };
@@ -192,7 +192,7 @@ bool replica_owner_owns(const struct replica_owner *owner, uint64_t boot_ms);
 
 /* When the last head was stamped, in this node's clock, as estimated: never earlier than the truth. */
 uint64_t replica_owner_stamp(const struct replica_owner *owner);
-/* Has the owner of the last head been silent for so long that it is none any more? */
+/* Whether the owner of the last head has been silent long enough to be deposed. */
 bool replica_owner_is_silent(const struct replica_owner *owner, uint64_t boot_ms);
 
 /* When a TICK is wanted at the latest; UINT64_MAX. */
