@@ -71,7 +71,7 @@ static bool closed(struct broker_link *link, const char *what, const amqp_method
     }
     return broker_link_fail(link, "%s: the broker says %s", what,
                             amqp_method_name(method->id) != NULL ? amqp_method_name(method->id)
-                                                                 : "what is not known");
+                                                                 : "an unknown method");
 }
 
 static bool reply_good(struct broker_link *link, const char *what, amqp_rpc_reply_t reply) {

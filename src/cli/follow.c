@@ -95,7 +95,7 @@ static bool options_parse(struct events *events, int argc, char **argv) {
                 cli_guess_try(&guess, names[option]);
             }
             cli_guess_try(&guess, "--follow");
-            return wrong(cli_guess_found(&guess) ? "did you mean " : "what is ",
+            return wrong(cli_guess_found(&guess) ? "did you mean " : "unknown option ",
                          cli_guess_found(&guess) ? guess.best : argument);
         }
         value = value == NULL && at < argc ? argv[at++] : value;

@@ -17,7 +17,7 @@ static bool unknown(const struct cli_options *options, const char *argument) {
     for (unsigned i = 0; i < options->count; i++) {
         cli_guess_try(&guess, options->rows[i].name);
     }
-    return cli_options_wrong(options, cli_guess_found(&guess) ? "did you mean " : "what is ",
+    return cli_options_wrong(options, cli_guess_found(&guess) ? "did you mean " : "unknown option ",
                              cli_guess_found(&guess) ? guess.best : argument);
 }
 
@@ -56,7 +56,7 @@ bool cli_options_parse(const struct cli_options *options, int argc, char **argv)
                 return false;
             }
         } else if (place == options->place_count) {
-            return cli_options_wrong(options, "what is ", argument);
+            return cli_options_wrong(options, "unexpected argument ", argument);
         } else {
             options->places[place++] = argument;
             at++;

@@ -392,7 +392,7 @@ static enum tn_result judge_subject(const struct access_user *user, struct engin
         return deny(detail, "this command is about all pools and holders, and this user is "
                             "limited to some of them");
     default:
-        return deny(detail, "the subject of this command is unknown, so nobody may use it");
+        return deny(detail, "the subject of this command is unknown, so no user may use it");
     }
 }
 
