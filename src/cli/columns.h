@@ -46,7 +46,7 @@ void cli_table_put(struct cli_table *table, const char *text);
 bool cli_table_flush(struct cli_table *table, FILE *out);
 void cli_table_free(struct cli_table *table);
 
-/* A text in so many columns: cut, or filled with blanks on the left or the right. */
+/* A text in a given number of columns: cut, or padded with blanks on the left or the right. */
 void cli_text_fit(struct cli_text *out, const char *text, size_t len, size_t columns, bool right);
 
 #endif

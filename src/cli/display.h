@@ -37,7 +37,7 @@ bool cli_char_is_control(uint32_t character);
 
 /* Columns that a clean text takes on a terminal. */
 size_t cli_columns(const char *text, size_t len);
-/* How many bytes of it fit into so many columns. */
+/* How many bytes of the text fit into that many columns. */
 size_t cli_columns_fit(const char *text, size_t len, size_t columns);
 
 /* Adds the words to a line that has `indent` columns already, and begins a new line, with as many

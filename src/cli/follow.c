@@ -26,7 +26,7 @@ struct events {
     struct cli_event_id after;
     uint64_t most; /* to show; UINT64_MAX: all */
     uint64_t shown;
-    uint64_t last; /* only the newest so many; 0: from `after` on */
+    uint64_t last; /* show only this many of the newest; 0: from `after` on */
     uint64_t skip; /* of those that come, not shown */
     struct cli_table table;
     struct cli_client client;

@@ -63,7 +63,7 @@ bool cli_is_local(const char *word) {
     return false;
 }
 
-/* Ends a line that has so many columns already; what does not fit goes below. */
+/* Ends a line that has this many columns already; the rest goes below. */
 static void put_wrapped(FILE *out, size_t indent, const char *words) {
     struct cli_text text = {.at = NULL};
     cli_text_wrap(&text, words, indent, cli_screen_of(out).width);

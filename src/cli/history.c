@@ -20,8 +20,8 @@ struct author {
 struct stint {
     char *lease, *holder, *what; /* owned; what: the values */
     char *end;                   /* how it ended; NULL: it has not */
-    struct author ended;         /* who ended it, and the reason that was given */
-    struct author revoked;       /* who revoked it, if it ended only later */
+    struct author ended;         /* the user that ended it, and the reason given */
+    struct author revoked;       /* the user that revoked it, if it ended later */
     uint64_t epoch;
     uint64_t from_ms, to_ms; /* 0: not known, not over */
     uint32_t before;         /* position + 1 of the one before it in the same chain; 0: none */
@@ -237,7 +237,7 @@ static int live_of_value(struct history *history) {
     if (link != CLI_LINK_OK) {
         return cli_client_unreachable(&history->client);
     }
-    if (history->client.reader.nodes[0].type != CLI_ERROR) { /* else nobody has it */
+    if (history->client.reader.nodes[0].type != CLI_ERROR) { /* else it is free */
         (void)live_take(history, &history->client.reader, 0);
     }
     return CLI_OK;

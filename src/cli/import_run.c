@@ -181,7 +181,7 @@ static bool is_final(enum tn_result code) {
            code == TN_R_POOLS_FULL || code == TN_R_NOSPACE || code == TN_R_DENIED;
 }
 
-/* The item is answered, but goes on as a question: who has it? */
+/* The item is answered; a second request asks for the holder of its value. */
 static void ask_who(struct run *run) {
     struct import_item *from = item_at(run, run->head++);
     struct import_item *item = item_at(run, run->tail++);
@@ -218,7 +218,7 @@ static void taken(struct run *run) {
     run->head++;
 }
 
-/* Of a dry run: the value is somebody's. */
+/* Of a dry run: the value has a holder. */
 static void looked_held(struct run *run, struct import_item *item) {
     const struct cli_reader *reader = &run->client.reader;
     uint32_t node = cli_node_find(reader, 0, "holder");

@@ -13,7 +13,7 @@ static bool is_digit(const struct scan *scan) {
     return scan->at < scan->end && *scan->at >= '0' && *scan->at <= '9';
 }
 
-/* Exactly so many digits. */
+/* Exactly this many digits. */
 static bool digits(struct scan *scan, unsigned count, uint32_t *ret_number) {
     uint32_t number = 0;
     for (unsigned i = 0; i < count; i++) {

@@ -185,7 +185,7 @@ static enum cli_link entries_write(struct run *run) {
 
 /* ---- The rest ---- */
 
-/* Every id below `next` that nobody has. False: there are too many. */
+/* Every free id below `next`. False: there are too many. */
 static bool released_write(struct run *run, uint64_t next) {
     uint64_t at = 0;
     uint64_t count = 0;

@@ -249,7 +249,7 @@ static bool answer(struct run *run) {
     return true;
 }
 
-/* Who has the id, or which id the device has. */
+/* The holder of the id, or the id of the device. */
 static bool later_tell(struct run *run, const struct item *item) {
     char name[KERNEL_POOL_MAX + ID_SHOWN + 2];
     char words[OPENSYNAPTIC_REASON_MAX] = "the device already has another id; this one stays free";

@@ -80,7 +80,7 @@ static bool length_parse(struct tn_bytes digits, uint32_t max, bool *ret_null, u
     return true;
 }
 
-/* $, = and !: so many bytes. The head is consumed only together with them. */
+/* $, = and !: a length, then that many bytes. The head is consumed only together with them. */
 static enum cli_parse read_bulk(struct cli_reader *reader, char kind, struct tn_bytes line) {
     bool null;
     uint32_t len;

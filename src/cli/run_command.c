@@ -223,7 +223,7 @@ static void main_ended(struct keeping *keeping) {
     wind_up(keeping, keeping->live.kill_at_ms);
 }
 
-/* If the guardian was killed, nobody knows how the main process has ended; it died with it. */
+/* If the guardian was killed, the status of the main process is unknown; it died with it. */
 static void over(struct keeping *keeping, bool unproven) {
     keeping->over = true;
     keeping->unproven = keeping->unproven || unproven;

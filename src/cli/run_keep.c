@@ -91,8 +91,8 @@ static enum cli_link reply_wait(struct keep *keep) {
     }
 }
 
-/* The epoch is not ours any more. Until when are the values nobody else's? It is asked again, since a
- * lease that is revoking can end any time. */
+/* The epoch is not ours any more. Asks again until when no other holder can have the values, because a
+ * revoking lease can end at any time. */
 static void lease_judge(struct keep *keep) {
     const struct cli_reader *reader = &keep->client.reader;
     char words[128];
@@ -222,7 +222,7 @@ static void connect_again(struct keep *keep) {
         return;
     }
     keep->connected = true;
-    keep->renew_at_ms = 0; /* at once: nobody knows what has happened since */
+    keep->renew_at_ms = 0; /* at once: the state is unknown since then */
 }
 
 /* Events, until it is time to renew. */

@@ -159,7 +159,7 @@ static enum cli_run_answer pool_ask(const struct cli_run_lease *lease, const cha
     }
 }
 
-/* A sticky pool gives the holder's lease to whoever asks in the holder's name, at once: two runs of one
+/* A sticky pool gives the holder's lease at once to every request in the holder's name: two runs of one
  * holder would live together. Also learns the longest ttl that the pools allow. */
 static enum cli_run_answer pool_check(struct cli_run_lease *lease,
                                       const struct cli_run_claim *claim,

@@ -1,4 +1,4 @@
-/* Signals through a descriptor, and who has the terminal. */
+/* Signals through a descriptor, and the foreground of the terminal. */
 #include "cli/run_terminal.h"
 
 #include <signal.h>

@@ -17,7 +17,7 @@ enum cli_key {
 bool cli_terminal_take(void);
 void cli_terminal_give_back(void);
 
-/* Waits at most so long for a key. */
+/* Waits at most this long for a key. */
 enum cli_key cli_terminal_key(uint64_t timeout_ms);
 
 #endif

@@ -171,8 +171,8 @@ bool config_is_local(const struct config *config) {
            !is_elsewhere(config, CONFIG_TLS_LISTEN) && !is_elsewhere(config, CONFIG_HTTPS);
 }
 
-/* A client from elsewhere must log in, and what it sends must not be readable on its way, unless
- * somebody has said that it may be. */
+/* A client from another machine must log in, and its traffic must be encrypted, unless the configuration
+ * allows plain text. */
 static void address_check(struct config *config, unsigned setting) {
     const char *text = config_text(config, (enum config_setting)setting);
     char where[CONFIG_REASON_MAX];
@@ -206,8 +206,8 @@ struct server_tls_files config_tls_files(const struct config *config) {
         .clients = (enum server_tls_clients)config_number(config, CONFIG_TLS_CLIENTS)};
 }
 
-/* A certificate and its key; the authorities, if clients show certificates. Whoever asks for a check
- * also hears whether the files can be used; a start or a reload says so when it reads them. */
+/* A certificate and its key; the authorities, if clients show certificates. A check also
+ * reports whether the files can be used; a start or a reload reports it when it reads them. */
 static void tls_check(struct config *config) {
     struct server_tls_files files = config_tls_files(config);
     char where[CONFIG_REASON_MAX];

@@ -23,7 +23,7 @@
 #define CONFIG_DECLARED_MAX 4096u /* of each kind */
 
 enum config_type {
-    CONFIG_TEXT, /* of `least` bytes at least, and if `most` is not 0 of so many at most */
+    CONFIG_TEXT, /* of at least `least` bytes and, if `most` is not 0, at most `most` */
     CONFIG_ADDRESS, /* HOST:PORT to listen on. Beyond loopback, `least` says what it needs: 1: users and
                         allow_plaintext, 2: udp_allow, 3: users. If `most` is 1 also off */
     CONFIG_BROKER,   /* where RabbitMQ is; or empty */

@@ -23,7 +23,7 @@ static bool role_set(struct config_user *user, const char *text, char reason[CON
     return config_refuse(reason, "role = reader, holder, operator or admin");
 }
 
-/* It is not shown: who put the secret itself here would find it in the log. */
+/* It is not shown: a secret in the place of its hash would get into the log. */
 static bool secret_set(struct config_user *user, const char *text, char reason[CONFIG_REASON_MAX]) {
     if (user->hash[0] != '\0') {
         return config_refuse(reason, "user %s: secret is set twice", user->head.name);

@@ -2,8 +2,8 @@
  *
  *   http://HOST:PORT   https://HOST:PORT   http://[IPV6]:PORT      PORT may be left out: 2379
  *
- * A name is looked up by a thread of its own, because the system's resolver waits. Whoever asked
- * may go away before the answer is there. */
+ * A name is looked up by a thread of its own, because the system's resolver waits. The caller
+ * may give up before the answer is there. */
 #ifndef TN_ETCD_ADDRESS_H
 #define TN_ETCD_ADDRESS_H
 

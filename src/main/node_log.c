@@ -22,7 +22,7 @@ static const char *text_or_null(const struct config *config, enum config_setting
     return *text != '\0' ? text : NULL;
 }
 
-/* The first line. Nobody but us may be able to read the file. */
+/* The first line of a file that other users cannot read. */
 static enum tn_status password_read(const struct node *node, char out[PASSWORD_MAX],
                                     struct log_error *error) {
     const char *path = config_text(node->config, CONFIG_ETCD_PASSWORD);

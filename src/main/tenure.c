@@ -135,8 +135,8 @@ int main(int argc, char **argv) {
     if (setlocale(LC_ALL, "") == NULL || MB_CUR_MAX == 1) {
         (void)setlocale(LC_CTYPE, "C.UTF-8");
     }
-    /* These need no server: a mistake in how to reach one keeps nobody from looking at a directory.
-     * With settings in front of them, they are found like all others. */
+    /* These need no server, so wrong connection settings do not matter to them. With settings in front of
+     * them, they are found like all others. */
     if (argc > 1 && strcmp(argv[1], "check") == 0) {
         return cli_check(argc - 2, argv + 2);
     }

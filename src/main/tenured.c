@@ -218,8 +218,8 @@ static void reloaded(void *ctx, struct server_options *options) {
 
 /* ---- What the server tells us ---- */
 
-/* A SIGHUP that came before somebody listened for it has waited; one that comes when nobody listens
- * any more, while the last snapshot is being taken, must not be our end. */
+/* A SIGHUP that came before the server listened for it has waited. One that comes after the server has
+ * stopped, while the last snapshot is being taken, must not end the process. */
 static void hangup_block(int how) {
     sigset_t set;
     (void)sigemptyset(&set);
@@ -244,7 +244,7 @@ static void alive(void *ctx) {
     notify_alive();
 }
 
-/* On a thread of the engine's, after somebody asked to be told. */
+/* On a thread of the engine, after a request for it. */
 static void events_ready(void *ctx) {
     struct daemon *daemon = ctx;
     server_feed_events(&daemon->feed);

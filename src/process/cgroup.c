@@ -108,7 +108,7 @@ bool process_cgroup_delegated(char *out, size_t capacity) {
         access(kill, W_OK) != 0) {
         return false;
     }
-    bool marked = geteuid() != 0; /* nobody else may write where nothing was delegated */
+    bool marked = geteuid() != 0; /* without delegation no other process may write there */
     for (size_t i = 0; i < 2 && !marked; i++) {
         marked = getxattr(out, marks[i], &value, 1) == 1 && value == '1';
     }

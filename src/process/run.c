@@ -1,5 +1,5 @@
-/* Runs: the server's side. What the guardian says comes over its socket, that it has ended from a
- * descriptor for its process. Nothing here waits.
+/* Runs: the server's side. Messages of the guardian come over its socket; a descriptor for its process
+ * reports its end. Nothing here waits.
  *
  *     begin --spawned, recorded, START sent--> on --GONE, then the guardian ends--> closing --> gone
  *       |                                       |
@@ -7,8 +7,9 @@
  *       v                                       v
  *     closing                                sweeping --no orphan of a guardian left--> closing
  *
- * A guardian that does not end what is below it in time is not killed before that is ended from here: see
- * run_tree.h. One that somebody else has killed leaves its orphans to us, a subreaper too. */
+ * If a guardian does not end its run in time, the processes below it are ended from here before it is
+ * killed: see run_tree.h. The orphans of a guardian that was killed become children of the server, which is
+ * a subreaper too. */
 #include "process/run.h"
 
 #include <fcntl.h>
@@ -129,7 +130,7 @@ static void orphan_visit(void *ctx, pid_t pid) {
 }
 
 /* Only a pass that meets no orphan at all is a proof. One that has ended may have left others, which
- * came into the list of children behind what was read of it; but as long as we wait for nobody that list
+ * came into the list of children behind what was read of it; but as long as we wait for no child that list
  * only grows, and an orphan that was in it at the beginning of the pass is met. */
 static void sweep_pass(uv_timer_t *timer) {
     struct run *run = timer->data;
@@ -153,7 +154,8 @@ static void guardian_end(uv_timer_t *timer) {
     if (run_tree_end(&run->tree)) {
         (void)uv_timer_stop(timer);
         if (!run->is_check) {
-            run_record_remove(run->os, run->path); /* proven: nobody after us need look for it */
+            run_record_remove(run->os,
+                              run->path); /* proven: no later server needs to look for it */
         }
         (void)kill(run->guardian, SIGKILL);
     }
@@ -220,7 +222,7 @@ static void socket_read(struct run *run) {
             news.pid = (uint32_t)pid; /* it says the one of its namespace */
         }
         if (!good) {
-            /* Somebody speaks in its place, or it is another program. */
+            /* Another process answers in its place, or it is another program. */
             (void)uv_poll_stop(&run->socket_poll);
             guardian_give_up(run);
             return;
@@ -292,7 +294,7 @@ void run_kill(struct run *run) {
         return;
     }
     run->killing = true;
-    (void)kill(run->guardian, SIGCONT); /* somebody may have stopped it */
+    (void)kill(run->guardian, SIGCONT); /* it may have been stopped */
     if (order_send(run, &(struct run_frame_order){.kind = RUN_FRAME_KILL})) {
         (void)uv_timer_start(&run->timer, guardian_late, run->late_ms, 0);
     } else {

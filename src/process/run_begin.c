@@ -1,4 +1,4 @@
-/* The beginning of a run: who it is to be, its surroundings, its guardian. */
+/* The beginning of a run: its user, its environment, its guardian. */
 #include "process/run_begin.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ static int error_of(enum tn_status status) {
 
 /* ---- The user ---- */
 
-/* Who that is, the child of the guardian finds out: it may take long, as with a directory service. */
+/* The child of the guardian looks the user up: a directory service may take long. */
 static bool user_take(struct beginning *b) {
     const struct sensor_spec *spec = b->options->spec;
     b->start.user = spec->user != NULL ? spec->user : "";
@@ -290,7 +290,7 @@ static int spawn(struct run *run, const struct run_options *options, int theirs)
     return error;
 }
 
-/* Whoever started the server may have had it ignore its children; then nobody could wait for them. */
+/* The parent of the server may have made it ignore SIGCHLD; then it could not wait for its children. */
 static void children_are_kept(void) {
     struct sigaction action;
     if (sigaction(SIGCHLD, NULL, &action) == 0 &&

@@ -3,7 +3,7 @@
  *               v   | there is another address
  *              close
  *
- * A name such as localhost has several addresses, and who is asked may listen at any one of them. */
+ * A name such as localhost has several addresses, and the sensor may listen at any one of them. */
 #include "process/run_health_http.h"
 
 #include <ctype.h>

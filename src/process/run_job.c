@@ -245,7 +245,7 @@ static enum run_job_event socket_next(struct run_job *job) {
             (void)close(job->socket);
             job->socket = -1;
         } else if (!run_frame_news_decode(bytes, (size_t)n, &news)) {
-            run_job_force(job); /* somebody speaks in its place */
+            run_job_force(job); /* another process answers in its place */
         } else {
             enum run_job_event event = news_take(job, &news, pid);
             if (event != RUN_JOB_NOTHING) {
@@ -299,7 +299,7 @@ static enum run_job_event orphans_end(struct run_job *job) {
         return finish(job, RUN_JOB_UNPROVEN);
     }
     /* Only a pass that meets no orphan at all is a proof: the list of children only grows while we wait
-     * for nobody. */
+     * for no child. */
     return process_children(orphan_visit, &seen) && seen == 0 ? finish(job, RUN_JOB_GONE)
                                                               : RUN_JOB_NOTHING;
 }
@@ -369,7 +369,7 @@ void run_job_term(struct run_job *job) {
 
 void run_job_kill(struct run_job *job) {
     if (job->guardian != 0) {
-        (void)kill(job->guardian, SIGCONT); /* somebody may have stopped it */
+        (void)kill(job->guardian, SIGCONT); /* it may have been stopped */
     }
     if (!order_send(job, &(struct run_frame_order){.kind = RUN_FRAME_KILL})) {
         run_job_force(job);

@@ -91,7 +91,7 @@ static enum process_answer guardian_open(struct orphan *orphan) {
         process_open(record->guardian, record->guardian_start, &orphan->guardian);
     if (answer == PROCESS_YES) {
         run_tree_init(&orphan->tree, record->guardian, orphan->guardian);
-        process_signal(orphan->guardian, SIGCONT); /* somebody may have stopped it */
+        process_signal(orphan->guardian, SIGCONT); /* it may have been stopped */
     }
     return answer;
 }
@@ -157,7 +157,7 @@ static struct orphan *owner_find(struct run_orphans *orphans, pid_t pid,
         }
         bool is_main = pid == record->main && stat->start == record->main_start;
         bool is_named = has_id == PROCESS_YES && strcmp(id, record->id) == 0;
-        /* Its session, if who leads it is the recorded process: then its number is nobody else's. */
+        /* Its session, if the recorded process leads it: then no other session has its number. */
         bool is_in_session = record->main != 0 && stat->session == record->main &&
                              process_stat_read(record->main, &leader) == PROCESS_YES &&
                              leader.start == record->main_start;
@@ -179,7 +179,7 @@ static void process_seen(void *ctx, pid_t pid) {
         owner = owner_find(orphans, pid, &stat, &answer);
     }
     if (owner != NULL) {
-        /* Opened with the start time that its owner was found by: nobody else's. */
+        /* Opened with the recorded start time: it is no other process. */
         answer = process_open(pid, stat.start, &descriptor);
         if (answer == PROCESS_YES) {
             owner->found++;

@@ -15,8 +15,8 @@ struct pass {
     uint32_t ended, alive;
 };
 
-/* The guardian waits for nobody, so the pid of a child of it is nobody else's; so is the group that it
- * leads or has led. A group is killed in one stroke, which fork() cannot escape. */
+/* The guardian waits for no child, so no other process can get the pid of one, nor the id of a group that
+ * it leads or has led. A group is killed in one step, which fork() cannot outrun. */
 static void child_seen(void *ctx, pid_t pid) {
     struct pass *pass = ctx;
     struct process_stat stat;

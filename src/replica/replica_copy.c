@@ -1,5 +1,5 @@
-/* The local copy of the log: what etcd has confirmed, appended to the local log by a thread of its own,
- * so that nobody waits for this node's disk; the file `replica`; and the snapshot store.
+/* The local copy of the log: a thread of its own appends the batches that etcd has confirmed to the local
+ * log, so that no command waits for this node's disk; the file `replica`; and the snapshot store.
  *
  * Order on the disk: batch, then the file that counts it, then the snapshot that needs the file. So
  * after a crash the file is never ahead of the local log nor behind its newest snapshot. */
@@ -133,7 +133,7 @@ static void copy_done(void *ctx, enum tn_status status) {
     *(enum tn_status *)ctx = status;
 }
 
-/* Whoever waits for the copier goes on without it. */
+/* Threads that wait for the copier continue without it. */
 static void copy_refused(struct replica *r) {
     uint64_t now_ms = r->os->clock_boot_ms(r->os->ctx);
     copy_lock(r);
@@ -350,7 +350,7 @@ static bool store_waits(const struct replica *r, uint64_t lsn) {
 }
 
 /* Waits until the local log has everything that the snapshot is about. Without a cluster the local log
- * is not written, and with a full disk nobody knows when it will be: then there is no snapshot. */
+ * is not written, and with a full disk the wait has no end: then there is no snapshot. */
 static enum tn_status store_begin(struct log_store *store, const struct log_position *at,
                                   struct log_error *error) {
     struct replica *r = replica_of_store(store);

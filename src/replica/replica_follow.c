@@ -21,7 +21,7 @@
 #define READ_BATCHES 16u /* in one answer: 16 MiB at most */
 #define RETRY_MS 50u
 #define SLOW_MS 1000u /* between two looks while the node cannot do its part */
-#define BAD_MAX 4u    /* a damaged value is asked for so many times, at different members */
+#define BAD_MAX 4u    /* reads of a damaged value, at different members */
 
 enum applied {
     APPLIED_OK,
@@ -139,7 +139,7 @@ static enum applied kv_apply(struct replica *r, const struct etcd_kv *kv) {
     struct replica_stamp stamp;
     if (kv->key.len != first.len ||
         !replica_key_read(tn_bytes_of(kv->key.at + before, REPLICA_KEY_DIGITS), &lsn)) {
-        return APPLIED_OLD; /* somebody else's key */
+        return APPLIED_OLD; /* a foreign key */
     }
     if (lsn != r->position.next_lsn) {
         return lsn < r->position.next_lsn ? APPLIED_OLD : APPLIED_GAP;

@@ -1,4 +1,4 @@
-/* The replicated log's own state, shared by the files of this room and by nobody else.
+/* The state of the replicated log, private to the files of this room.
  *
  *   replica.c         opening, closing, the verbs, requests of other threads, the thread
  *   replica_swap.c    from facts to effects: transactions on the head, appends, reads of the head
@@ -104,7 +104,7 @@ struct replica_follow {
 enum replica_begin_state {
     BEGIN_CONTACT,  /* what the cluster is must be read first */
     BEGIN_LOOKING,  /* init: is the prefix empty? restored: the head as it is now */
-    BEGIN_WAITING,  /* restored: does anybody renew the head? */
+    BEGIN_WAITING,  /* restored: whether an owner renews the head */
     BEGIN_SWAPPING, /* the transaction that makes or replaces the head */
     BEGIN_DONE,
 };
@@ -201,7 +201,7 @@ struct replica {
     bool closing;     /* the follower is told nothing any more */
     bool close_waits; /* the cluster was closed by this node, whose copy is not complete yet */
 
-    /* From load on by the log's thread, before it by who loads. */
+    /* From load on used by the log's thread, before it by the loading thread. */
     struct replica_file file; /* as it was found */
     bool has_file;
     uint64_t load_chain;

@@ -262,7 +262,7 @@ bool access_sees_lease(const struct access_user *user, struct engine *engine,
     for (uint32_t first = 0; first < view->value_count; first += VALUES_STEP) {
         struct engine_value values[VALUES_STEP];
         uint32_t count = 0;
-        /* Whoever looks at a lease that has just ended sees what there is of it: nothing. */
+        /* A lease that has just ended cannot be seen any more. */
         if (engine_lease_values(engine, ENGINE_READ_STALE, view->id, first, values, VALUES_STEP,
                                 &count) != TN_R_OK ||
             !sees_values(user, values, count)) {
@@ -338,8 +338,8 @@ static enum tn_result judge_lease(const struct access_user *user, struct engine 
     return TN_R_OK;
 }
 
-/* Rules, and the state of sensors, are for users who may see the pool of sensors. What a sensor runs
- * and prints is for those who may also act for its holder, sensor/REF: its description is a program. */
+/* A user that may see the pool of sensors may see rules and the state of sensors. The description and the
+ * output of a sensor need the right to act for its holder, sensor/REF: the description is a program. */
 static enum tn_result judge_sensor(const struct access_user *user,
                                    const struct protocol_command *row, struct tn_bytes ref,
                                    char detail[ACCESS_DETAIL]) {

@@ -40,7 +40,7 @@ static void count(struct server_owners *owners, const struct server_slot *slot, 
     server_count_refusal(counters, slot->row->id, slot->answer.code);
 }
 
-/* Those who have something to collect, each once, in the order of their first completed slots. */
+/* The clients that have answers to collect, each once, in the order of their first completed slots. */
 struct ready {
     struct server_client *first, **end;
 };

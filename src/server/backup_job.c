@@ -84,7 +84,7 @@ static void begin_reply(const struct server_backup *backup, struct protocol_writ
     }
 }
 
-/* Signing keys are for those who could define programs: not for anonymous clients. */
+/* Signing keys are for users that may define programs, so not for anonymous clients. */
 static const char *keys_file(const struct server_request *request) {
     const struct server_options *options = request->owners->options;
     return options->tokens != NULL && access_programs(request->user) ? TOKEN_KEYS_FILE : NULL;

@@ -455,9 +455,9 @@ void server_connection_overflow(struct server_connection *connection) {
     server_connection_close(connection);
 }
 
-/* Who takes none of its replies, does not bring its first request to its end, or asks for nothing, goes.
- * Who was served before may be busy with replies that its own socket has, and stops in the middle of
- * a request meanwhile. False: this one stays. */
+/* Closes a client that reads none of its replies, does not finish its first request, or sends none. A
+ * client that was served before may be busy with replies in its own socket and pause in the middle of a
+ * request. False: the client stays. */
 static bool look(struct server_connection *c) {
     const struct server_options *options = &c->server->options;
     uint64_t now = uv_now(&c->server->loop);
@@ -518,7 +518,7 @@ bool server_connections_part_step(struct server *server) {
 }
 
 /* A bounded step: checking and disconnecting thousands takes milliseconds. The first one only
- * begins: if the loop stood still, what came meanwhile is read before anybody is taken for idle. */
+ * begins: if the loop stood still, its input is read before any client counts as idle. */
 void server_connections_look(struct server *server) {
     uint32_t drops = 0;
     if (server->connections.look_due) {

@@ -1,4 +1,4 @@
-/* Which command it is, whether it has as many words as it must, and who serves it. */
+/* Finds the command of a request, checks its number of words, and calls its handler. */
 #include <string.h>
 
 #include "server/parts.h"
@@ -120,7 +120,7 @@ static enum server_step dispatch_bad(struct server_connection *connection,
     return SERVER_DONE;
 }
 
-/* In RESP2 a message looks like a reply, so whoever gets messages may ask for nothing else. */
+/* In RESP2 a message looks like a reply, so a client that gets messages may send no other requests. */
 static bool only_listens(const struct server_connection *connection,
                          const struct protocol_command *row) {
     return connection->subscriber != NULL && connection->client.encoding == PROTOCOL_RESP2 &&
@@ -197,9 +197,9 @@ static enum server_step dispatch_read(struct server_connection *connection,
     return step;
 }
 
-/* Much is made only for who has read what was there before: else whoever does not read would have it
- * made in vain. When the socket has taken what waits, it is tried again. A little before it goes
- * together with it, in one piece. */
+/* A long reply is made only when the client has read the replies before it: a client that does not read
+ * would have it made in vain. It is tried again when the socket has taken the waiting bytes. Few waiting
+ * bytes go together with it, in one piece. */
 static bool must_wait(struct server_connection *connection, const struct protocol_command *row) {
     if (connection->output->len > SERVER_UNSENT_BYTES) {
         server_output_flush(connection);

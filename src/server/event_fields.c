@@ -1,4 +1,4 @@
-/* What an event says, in every encoding, and to whom: the one place that knows its fields. */
+/* The fields of events in every encoding, and the users that may see them: known only here. */
 #include <string.h>
 
 #include "protocol/render.h"

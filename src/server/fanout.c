@@ -22,7 +22,7 @@
 #include "server/output.h"
 
 #define TAIL_STEP 512u         /* events that the tail reads in one turn of the loop */
-#define BEHIND_STEP 256u       /* and one who is behind */
+#define BEHIND_STEP 256u       /* and one that is behind */
 #define BEHIND_STEPS 4096u     /* and all of those */
 #define CHANNEL_STEP 131072u   /* subscriptions looked at in one step, about */
 #define STEPS_A_LOOK 4u        /* of matching a pattern */
@@ -51,7 +51,7 @@ void server_subscriber_keep_up(struct server_subscriber *subscriber,
     }
 }
 
-/* At the end of the queue of those who may read on. */
+/* Puts it at the end of the queue of subscribers that may read on. */
 static void queue_push(struct server_streams *streams, struct server_subscriber *subscriber) {
     subscriber->queued = true;
     subscriber->next_run = NULL;
@@ -95,7 +95,7 @@ void server_subscriber_fall_behind(struct server_subscriber *subscriber,
 /* What is being said. */
 struct saying {
     struct server_streams *streams;
-    struct server_subscriber *only; /* NULL: to all who keep up */
+    struct server_subscriber *only; /* NULL: to all subscribers that keep up */
     struct engine_event_id id;
     const struct engine_event *event; /* one of these three, or */
     const struct engine_metrics *metrics;
@@ -172,7 +172,7 @@ static bool has_room(const struct saying *saying, struct server_subscriber *subs
     return !subscriber->skips;
 }
 
-/* That events were lost, everybody may know. */
+/* Every user may know that events were lost. */
 static bool is_allowed(const struct saying *saying, const struct server_connection *connection) {
     const struct access_user *user =
         access_user_of(saying->streams->access, &connection->client.login);
@@ -211,7 +211,7 @@ static void message_put(const struct saying *saying, struct server_subscription 
     mark(s->subscriber);
 }
 
-/* Sends what has been put, and ends those who cannot be helped. */
+/* Sends the gathered messages, and disconnects clients that exceed their limit. */
 static void unsent_flush(struct server_streams *streams) {
     streams->unsent_bytes = 0;
     while (streams->unsent != NULL) {
@@ -236,7 +236,7 @@ static bool hears(const struct server_subscription *s, struct tn_bytes channel, 
                       : s->hash == hash && tn_bytes_equal(name, channel);
 }
 
-/* Of those who keep up; what nobody can catch up on, also to others who have room. */
+/* To subscribers that keep up; a message that cannot be read back, also to others that have room. */
 static bool may_hear(const struct saying *saying, const struct server_subscription *s) {
     if (saying->metrics != NULL || saying->text != NULL) {
         return server_output_waiting(s->subscriber->connection) < SERVER_OUT_SOFT;
@@ -404,7 +404,7 @@ void server_fanout_tail(struct server_streams *streams) {
     }
 }
 
-/* What is no event, to all who listen to the channel. */
+/* A message that is no event, to all subscribers of the channel. */
 static void say_now(struct saying *saying, struct tn_bytes channel) {
     struct server_streams *streams = saying->streams;
     streams->payload_len = 0;
@@ -431,7 +431,7 @@ void server_fanout_say(struct server_streams *streams, const char *channel, cons
     say_now(&saying, tn_bytes_of(channel, strlen(channel)));
 }
 
-/* ---- Those who are behind ---- */
+/* ---- Subscribers that are behind ---- */
 
 static bool behind_visit(void *ctx, const struct engine_event *event) {
     struct reading *reading = ctx;
@@ -458,7 +458,7 @@ static bool behind_visit(void *ctx, const struct engine_event *event) {
     return !streams->channel_left;
 }
 
-/* Reads on for one who is behind; returns about how many events that was worth. */
+/* Reads on for a subscriber that is behind; returns the effort, in events. */
 static uint32_t behind_step(struct server_streams *streams, struct server_subscriber *subscriber) {
     struct server_connection *connection = subscriber->connection;
     struct reading reading = {.streams = streams, .only = subscriber};
@@ -470,7 +470,7 @@ static uint32_t behind_step(struct server_streams *streams, struct server_subscr
     streams->looked = 0;
     enum tn_result code = engine_events_read(streams->engine, subscriber->cursor, step,
                                              behind_visit, &reading, &reading.span);
-    /* In the middle of an event nobody joins those who keep up: neither of theirs nor of its own. */
+    /* In the middle of an event, the tail's or its own, no subscriber catches up. */
     struct engine_event_id tail = streams->parted ? streams->part : streams->tail;
     bool there = streams->keeping_up > 0 && engine_event_id_compare(reading.span.next, tail) >= 0;
     bool within = subscriber->part_done > 0;

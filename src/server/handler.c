@@ -1,4 +1,4 @@
-/* Who serves which command. A test compares this with the table of commands: every row has exactly one
+/* The handler of each command. A test compares this with the table of commands: every row has exactly one
  * handler, of its kind. */
 #include "server/handler.h"
 

@@ -1,7 +1,7 @@
 /* HTTP's sockets in the loop: listening, running libmicrohttpd, and stopping it.
  *
  * Connections are accepted by http_socket.c and https.c and not by libmicrohttpd, since they share one
- * limit with those of RESP, and whoever is over it is told. */
+ * limit with those of RESP, and a client above it gets an answer. */
 #define _GNU_SOURCE 1 /* struct ucred */
 #include "server/http_listen.h"
 #include "server/http_parts.h"
@@ -19,7 +19,7 @@
 /* ---- Running ---- */
 
 /* A client that does not finish its request in time is disconnected; libmicrohttpd's own limit is for
- * those who are silent, and a byte now and then passes it. True: that was done. */
+ * silent clients, and a byte now and then evades it. True: it was disconnected. */
 static bool look(struct http_connection *c) {
     const struct server *server = c->http->server;
     uint64_t patience = (uint64_t)server->options.slow_seconds * 1000;

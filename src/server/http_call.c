@@ -20,8 +20,8 @@ static const char problem_type[] = "application/problem+json";
 
 /* ---- Keys under way ---- */
 
-/* The kernel would answer a repeat with the first one's result, once that is there. Who repeats
- * before that is told so instead of being kept waiting. */
+/* The kernel would answer a repeat with the first one's result, once that is there. A client
+ * that repeats it earlier is told so instead of being kept waiting. */
 static struct http_exchange **key_bucket(struct http *http, const char *key, uint32_t len) {
     return &http->keys[tn_hash64(key, len, 0) % HTTP_KEY_BUCKETS];
 }

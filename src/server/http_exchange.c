@@ -39,7 +39,7 @@ void http_answer_response(struct http_exchange *exchange, unsigned status,
     }
 }
 
-/* JSON ends in a newline, for those who read it in a terminal. NULL: no memory. */
+/* JSON ends in a newline, for terminals. NULL: no memory. */
 static struct MHD_Response *response_make(const char *type, const char *text, size_t len) {
     size_t type_len = strlen(type);
     bool json = type_len >= 4 && strcmp(type + type_len - 4, "json") == 0;
@@ -263,8 +263,8 @@ static bool body_add(struct http_exchange *exchange, const char *data, size_t le
 }
 
 /* The head is there. A body that says how large it is, and is too large, is refused at once if its
- * sender asks before sending it, or if it is not even worth reading; else it is read and thrown away,
- * since who is in the middle of sending would not hear. */
+ * sender asks before sending it, or if it is not even worth reading; else it is read and discarded,
+ * because a client in the middle of sending would not read the answer. */
 static enum MHD_Result begin(struct http_exchange *exchange, const char *method) {
     const char *length = http_header_in(exchange, MHD_HTTP_HEADER_CONTENT_LENGTH);
     uint64_t bytes = 0;

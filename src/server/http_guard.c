@@ -1,4 +1,4 @@
-/* Who may be answered, as long as there are no passwords. The port is open to this machine only, but
+/* Which requests may be answered while there are no users. The port is open to this machine only, but
  * a browser on it shows pages from elsewhere, and they can send requests here: under a name of their
  * own that resolves to 127.0.0.1 (then Host gives them away), or as they are (then Origin does). */
 #include <string.h>

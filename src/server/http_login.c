@@ -1,6 +1,6 @@
-/* Who asks over HTTP: a name and a secret in the header Authorization, as Basic (what curl -u and
+/* Logging in over HTTP: a name and a secret in the header Authorization, as Basic (what curl -u and
  * browsers send) or as Bearer NAME:SECRET. Each request brings them anew. Without that header the
- * request is that of the user whom the connection itself proves, by a client certificate or by the
+ * request is that of the user that the connection itself proves, by a client certificate or by the
  * process at the Unix-domain socket. */
 #include <sodium.h>
 #include <string.h>
@@ -51,7 +51,7 @@ void http_answer_refusal(struct http_exchange *exchange, enum tn_result code, co
     }
 }
 
-/* True: it is known who asks, if anybody. False: it has been answered, or waits. */
+/* True: the user of the request, if any, is known. False: it has been answered, or waits. */
 static bool login(struct http_exchange *exchange) {
     char credentials[CREDENTIALS_MAX];
     const char *value = http_header_in(exchange, MHD_HTTP_HEADER_AUTHORIZATION);

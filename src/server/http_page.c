@@ -1,10 +1,10 @@
-/* What HTTP serves besides commands: health, metrics, the description of the interface, and the
- * list of what there is.
+/* The paths of HTTP besides commands: health, metrics, the description of the interface, and the list of
+ * paths.
  *
  * /livez    the loop runs. It has answered, so it does.
  * /readyz   the server takes requests: the engine has not stopped, the disk answers for the log and for
- *           the files of events, this node owns the log or has caught up with its owner, and nobody told
- *           us to stop. With ?verbose each of these is a line. /healthz and /health are the same.
+ *           the files of events, this node owns the log or has caught up with its owner, and it was not
+ *           told to stop. With ?verbose each of these is a line. /healthz and /health are the same.
  * /leaderz  this node owns the log: for a proxy that sends requests to the owner only. */
 #include <stddef.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static void page_live(struct http_exchange *exchange) {
     http_answer(exchange, 200, text_type, "ok\n", 3);
 }
 
-/* A line for one check, as those know it who watch Kubernetes. */
+/* A line for one check, in the format of Kubernetes. */
 static void check_add(struct tn_writer *w, const char *name, bool good, const char *why) {
     char line[128];
     int len = good ? snprintf(line, sizeof line, "[+]%s ok\n", name)
@@ -27,7 +27,7 @@ static void check_add(struct tn_writer *w, const char *name, bool good, const ch
     tn_write_raw(w, line, (size_t)len);
 }
 
-/* A disk that owes an answer for so long has stalled: writes wait, and nobody knows for how long. */
+/* A disk call that takes longer than this has stalled: writes wait for an unknown time. */
 #define STALLED_NS (5ull * 1000000000u)
 
 static bool owns_log(struct server *server) {
@@ -90,7 +90,7 @@ static void page_ready(struct http_exchange *exchange) {
     http_answer(exchange, ready ? 200 : 503, text_type, text, w.len);
 }
 
-/* ---- Metrics: made on another thread, shared by all who ask at the same time ---- */
+/* ---- Metrics: made on another thread, shared by all simultaneous requests ---- */
 
 /* A part at a time: given all of it, the library would hand megabytes to the socket in one call,
  * which takes milliseconds, and the loop stands still meanwhile. */
@@ -132,7 +132,7 @@ static void metrics_done(struct server_scrape *scrape, struct server_text *text)
 static void page_metrics(struct http_exchange *exchange) {
     const char *pools = MHD_lookup_connection_value(exchange->mhd, MHD_GET_ARGUMENT_KIND, "pools");
     exchange->scrape.done = metrics_done;
-    /* Whoever may not see all pools gets none here. */
+    /* A user that may not see all pools gets none here. */
     exchange->scrape.pools = (pools == NULL || strcmp(pools, "no") != 0) &&
                              !access_is_narrow(access_user_of(&exchange->client.server->access,
                                                               &exchange->client.login));

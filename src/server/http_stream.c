@@ -4,8 +4,8 @@
  * A stream is a place in the store of events. libmicrohttpd asks for more when the socket takes
  * more; then the next events are rendered, in a bounded step. At the end, or when a step found
  * nothing for this stream, its connection is suspended, and woken when there is something later. So
- * a slow reader keeps nobody up and costs one step's memory; if it falls behind what is kept, it is
- * told. All streams together get HTTP_STEPS_MAX steps in one turn of the loop; the others wait in a
+ * a slow reader delays no other client and costs one step's memory; if it falls behind the oldest retained
+ * event, it is told. All streams together get HTTP_STEPS_MAX steps in one turn of the loop; the others wait in a
  * queue for the next. */
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@
 #define STREAM_STEP_BYTES (32u * 1024u) /* rendered at a time, and the event that passes it */
 #define STREAM_STEP_EVENTS 2000u        /* looked at at a time */
 #define STREAM_BLOCK_BYTES (8u * 1024u)
-/* After so much silence, or half of what a slow client is given if that is less, a comment tells both
- * ends that the other is there. */
+/* After this much silence, or half of slow_seconds if that is less, a comment shows each end that the
+ * other is alive. */
 #define STREAM_QUIET_MS 15000u
 
 _Static_assert(STREAM_STEP_BYTES + SERVER_EVENT_BYTES + 256 < SERVER_OUT_BYTES, "a step fits");
@@ -43,7 +43,7 @@ struct http_stream {
     size_t len, sent;
     size_t memory; /* of those bytes: see memory.c */
     uint64_t spoke_ms;
-    TAILQ_ENTRY(http_stream) place; /* in the queue of those who wait for a turn */
+    TAILQ_ENTRY(http_stream) place; /* in the queue of streams that wait for a turn */
     bool suspended, ended, queued;
 };
 
@@ -166,7 +166,7 @@ void http_streams_turn(struct http *http) {
 
 /* Something to send, or how the call of libmicrohttpd ends without. */
 static ssize_t refill(struct http_stream *stream) {
-    /* Whoever may not ask any more hears no more. */
+    /* A user that lost its right gets no more events. */
     if (stream->ended ||
         access_user_of(&stream->server->access, &stream->login)->role == PROTOCOL_NOBODY) {
         return MHD_CONTENT_READER_END_OF_STREAM;
@@ -209,7 +209,7 @@ static ssize_t reader(void *ctx, uint64_t position, char *out, size_t room) {
     return (ssize_t)some;
 }
 
-/* The response is gone: nobody asks any more. */
+/* The response is gone: libmicrohttpd calls no more. */
 static void reader_free(void *ctx) {
     struct http_stream *stream = ctx;
     server_follow_end(&stream->server->streams, &stream->follower);
@@ -235,7 +235,7 @@ void http_stream_leave(struct http_exchange *exchange) {
     }
 }
 
-/* While it is suspended nobody looks at its socket. */
+/* While it is suspended, libmicrohttpd does not look at its socket. */
 void http_stream_second(struct http_exchange *exchange) {
     struct http_stream *stream = exchange->stream;
     char byte;
@@ -321,7 +321,7 @@ static const char *stream_set(struct http_stream *stream, struct http_exchange *
         why = argument_set(stream, &after, &request->query[i]);
     }
     if (last != NULL && last[0] != '\0') {
-        after = tn_bytes_of(last, strlen(last)); /* who comes back has read on since */
+        after = tn_bytes_of(last, strlen(last)); /* a client that comes back has read on since */
     }
     if (why == NULL && after.len > 0) {
         why = cursor_set(stream, after);

@@ -1,7 +1,7 @@
 /* The page with its files, which are part of the program.
  *
- * It may load nothing but its own files and speak to nobody but this server: what others can put into
- * names and metadata must never become a script, and if it did, it could not get far. */
+ * It may load only its own files and connect only to this server: text in names and metadata must never
+ * become a script, and if it did, the script could reach nothing else. */
 #include <string.h>
 
 #include "server/http_parts.h"

@@ -1,11 +1,11 @@
-/* What libmicrohttpd reads from its sockets, judged before it has it.
+/* Judges the bytes of requests before libmicrohttpd reads them.
  *
  * libmicrohttpd 0.9 takes requests that two programs may understand differently (protocol/framing.h
  * has the list), hides what it saw, answers errors of its own in HTML or not at all, and has no hook
  * in front of its parser. But it reads with recv(), and the program's own definition of that is used
  * before the C library's, as the ELF standard has it. So recv() is defined here: while libmicrohttpd
- * runs, on the loop's thread, what it receives goes through the judge of its connection, and everybody
- * else gets what they would have got.
+ * runs, on the loop's thread, its input goes through the judge of its connection; all other callers get
+ * the usual recv().
  *
  * A fault is answered here, once, as a problem, and libmicrohttpd never gets the end of that request:
  * it waits for it until the client hangs up, or is disconnected for being slow. Requests before the

@@ -24,7 +24,7 @@
 #include "server/slots.h"
 #include "server/stream.h"
 
-#define REDIS_VERSION "7.4.0" /* for those who decide by it what they may send */
+#define REDIS_VERSION "7.4.0" /* for clients that choose their commands by it */
 
 __attribute__((format(printf, 2, 3))) static void line(struct tn_writer *w, const char *format,
                                                        ...) {
@@ -186,8 +186,8 @@ static bool section_wanted(const struct tn_bytes *sections, uint32_t count, cons
     return false;
 }
 
-/* Sections may be asked for; most are small, and a superset never hurt a client. A line a command is
- * written for those who ask, as Redis does. */
+/* Sections may be asked for; most are small, and a superset never hurt a client. The lines of single
+ * commands are written on request, as Redis does. */
 enum server_step session_info(struct server_connection *connection, const struct tn_bytes *argv,
                               uint32_t argc) {
     char text[4096 + PROTOCOL_COMMANDS * 160 + TN_R_COUNT * 64];

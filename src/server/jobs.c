@@ -86,7 +86,7 @@ void job_snapshot(struct server_request *request) {
 
 /* ---- TOKEN ROTATE: it writes the file of the keys ---- */
 
-/* Nobody else writes the keys that are read here: they change below, on the loop, when this is over. */
+/* The keys that are read here change only below, on the loop, when this is over. */
 static void rotation_run(uv_work_t *work) {
     struct server_owners *owners = work->data;
     const struct token_issuer *issuer = owners->options->tokens;

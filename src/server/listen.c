@@ -63,7 +63,7 @@ int server_listen_tcp(struct server *server, enum server_listen which, const cha
     return code;
 }
 
-/* A path that nobody has chosen must not keep the server from starting: the directory may be too deep,
+/* The default path must not keep the server from starting: the directory may be too deep,
  * or on a file system without sockets. */
 static bool unix_failed(const struct server *server, enum unix_result result, const char *reason) {
     bool must = server->options.unix_chosen || result == UNIX_LIVE;

@@ -46,7 +46,7 @@ static size_t room(const struct log_line *line) {
     return sizeof line->text - line->len;
 }
 
-/* Those who write something long see that there is room for it and for the end of the line. */
+/* Callers that write long text make sure that it and the end of the line fit. */
 static void put(struct log_line *line, const char *text) {
     size_t len = strlen(text);
     TN_ASSERT(len <= room(line));

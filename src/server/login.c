@@ -1,17 +1,17 @@
 /* Logging in: whether a name and a secret belong together.
  *
  * Secrets are kept as argon2id hashes, which take tens of milliseconds and megabytes to compare: so it
- * is done on another thread, one at a time, and whoever logs in waits for its turn in a bounded queue.
- * One at a time also bounds how fast secrets can be guessed. A name that nobody has takes as long.
+ * is done on another thread, one at a time, and clients wait for their turns in a bounded queue. One at a
+ * time also bounds how fast secrets can be guessed. An unknown name takes as long.
  *
  * Clients that guess cannot keep users out. The next log-in to be compared is the best of those that
  * wait, by these rules in their order:
  *
  *   1. its address has fewer failures lately (in powers of two);
  *   2. no log-in has failed on its connection before;
- *   3. its user has waited longest for a comparison; all names that nobody has count as one user;
+ *   3. its user has waited longest for a comparison; all unknown names count as one user;
  *   4. every other time the one that came last, else the one that came first. Each guessing connection
- *      waits for the answer to its guess, so a user who comes while hundreds wait is soon the last one.
+ *      waits for the answer to its guess, so a user that comes while hundreds wait is soon the last one.
  *
  * An address may have a part of the queue only, and a connection on which too many log-ins failed is
  * closed.
@@ -209,7 +209,7 @@ static bool login_begin(struct server_logins *logins, struct server_client *clie
     return true;
 }
 
-/* ---- For those who log in ---- */
+/* ---- For clients ---- */
 
 static enum server_login_step login_failed(struct server_logins *logins,
                                            struct server_client *client, struct tn_bytes name) {

@@ -3,8 +3,8 @@
  *
  *     request -> waiting --begin--> [view filled on the loop] -> job on a thread -> done: text shared
  *
- * One job at a time. Those who ask while it runs wait for the next. A job without anybody waiting is
- * a look at the pools: it keeps the growth of each up to date and removes refusals of pools that are
+ * One job at a time. Requests that come while it runs wait for the next. A job without a request is a
+ * look at the pools: it keeps the growth of each up to date and removes refusals of pools that are
  * gone. */
 #include "server/metrics.h"
 
@@ -28,7 +28,7 @@ struct server_metrics {
     /* The job's. */
     uv_work_t work;
     bool running;
-    bool render; /* somebody asked; else it is only a look */
+    bool render; /* for a request; else it is only a look */
     struct server_scrape *serving;
     struct metrics_view view;
     struct metrics_pools pools;

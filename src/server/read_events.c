@@ -121,7 +121,7 @@ void server_page_end(struct server_pages *pages, const struct server_client *cli
     }
 }
 
-/* What a step has shown is part of the page; a gap is for who asks for the next one. */
+/* Adds the events of a step to the page. A gap is left to the next page. */
 static void page_add(struct server_page *page, const struct step *step, uint64_t lsn) {
     struct engine_events_span before = page->span;
     page->span = step->span;

@@ -24,7 +24,7 @@
 #define LEASES_NS 1000000u   /* for one step of a list of leases, about */
 #define LEASES_LOOKED 4096u  /* leases in them, after which no other one is read */
 
-/* Where it was read, which whoever asked may want to know apart from the reply. */
+/* The log position of the read, also apart from the reply: HTTP puts it into a header. */
 static void lsn_write(struct server_request *request, struct protocol_writer *w, uint64_t lsn) {
     protocol_pair_number(w, "lsn", lsn);
     request->lsn = lsn;
@@ -123,8 +123,8 @@ static bool page_room(struct server_request *request, uint32_t n) {
 
 /* ---- Lists that find nothing for a while ---- */
 
-/* A step looks at a bounded number of rows. If none of them is for whoever asks, the list goes on in another
- * turn of the loop, where it stopped, and others are served in between. */
+/* A step looks at a bounded number of rows. If the user may see none of them, the list continues in another
+ * turn of the loop, and other clients are served in between. */
 static void scan_begin(struct server_request *request) {
     if (request->client->scan_cursor != 0) {
         request->call.cursor = request->client->scan_cursor;
@@ -145,7 +145,7 @@ static bool scan_ends(struct server_request *request, uint32_t count) {
 
 /* ---- Lists of leases ---- */
 
-/* Those of the page that whoever asks may see, put together at its beginning. */
+/* Moves the leases that the user may see to the beginning of the page. */
 static uint32_t leases_seen(const struct server_request *request, struct engine_lease *page,
                             uint32_t count) {
     uint32_t seen = 0;
@@ -160,8 +160,8 @@ static uint32_t leases_seen(const struct server_request *request, struct engine_
     return seen;
 }
 
-/* Fills the page from several of the engine's, where some leases are not for whoever asks. It stops
- * where the engine did for its effort, after LEASES_NS, and after LEASES_LOOKED leases: then the page is
+/* Fills the page from several pages of the engine if the user may not see all leases. It stops where the
+ * engine reached its limit of effort, after LEASES_NS, and after LEASES_LOOKED leases: then the page is
  * short. */
 static enum tn_result leases_list(struct server_request *request,
                                   const struct kernel_lease_filter *filter, uint32_t *ret_count,
@@ -299,7 +299,7 @@ static bool value_seen(const struct server_request *request, const struct kernel
     }
     return engine_lease_read(request->owners->engine, ENGINE_READ_STALE, view->lease.id, &lease) ==
                TN_R_OK &&
-           lease.view.epoch == view->lease.epoch && /* a rekey changes who may see it */
+           lease.view.epoch == view->lease.epoch && /* a rekey changes which users may see it */
            access_sees_lease(request->user, request->owners->engine, &lease);
 }
 
@@ -438,7 +438,7 @@ enum tn_result read_sensor(struct server_request *request) {
 /* ---- All ---- */
 
 /* How to look. Once the state has been brought up to the moment of the first try, it is the answer:
- * deadlines that pass while it is being asked again are for those who ask later. */
+ * deadlines that pass during the repetition are for later reads. */
 static enum engine_read_mode read_how(const struct server_client *client) {
     bool current =
         client->tick_since_ms > 0 &&

@@ -92,8 +92,8 @@ void schedule_wait_lsn(struct server_client *client, uint64_t lsn) {
 }
 
 /* Those in a queue try again, one after the other; meanwhile any of them may leave or wait anew, and
- * the server's own client may add a second queue to the first. Who came last is in front: moved one by
- * one, who came first is. */
+ * the server's own client may add a second queue to the first. The last client
+ * is in front: moved one by one, the first one is. */
 void schedule_run_queue(struct schedule *schedule, struct server_queue *queue, bool as_is) {
     struct server_client *client;
     while ((client = TAILQ_FIRST(queue)) != NULL) {
@@ -112,7 +112,7 @@ void schedule_run_queue(struct schedule *schedule, struct server_queue *queue, b
     schedule->runs = false;
 }
 
-/* Whether some of those who wait may have what they wait for: there can be thousands of them. */
+/* Whether the wait of some clients may be over: there can be thousands of them. */
 static bool waiting_is_over(const struct schedule *schedule) {
     struct engine_stats stats;
     if (TAILQ_EMPTY(&schedule->waiting) || schedule->waiting_try || schedule->hurry ||
@@ -152,7 +152,7 @@ bool schedule_share_is_large(const struct server_client *client) {
     return client->share < all - all / 4 && schedule_turn_is_over(client->schedule);
 }
 
-/* One round at the most: who has been served in this one is behind all who have not. */
+/* One round at the most: a client that was served in it is behind all that were not. */
 static void turns_serve(struct schedule *schedule, struct server_queue *queue, uint64_t end_ns) {
     struct server_client *client;
     while ((client = TAILQ_FIRST(queue)) != NULL && client->round != schedule->round) {
@@ -190,8 +190,8 @@ void schedule_slice_made(struct schedule *schedule, size_t bytes) {
     schedule->slice_left += bytes <= REPLY_SHORT;
 }
 
-/* There is one slice between two looks at the sockets. After one that was for those who waited,
- * whoever comes next waits, too. */
+/* There is one slice between two looks at the sockets. After a slice for waiting
+ * clients, the next client waits, too. */
 void schedule_turn_end(struct schedule *schedule) {
     schedule->slice_end_ns = schedule->slice_waited ? SLICE_SPENT : 0;
     schedule->slice_waited = false;
@@ -215,7 +215,7 @@ static bool slice_is_wanted(const struct schedule *schedule) {
     return !TAILQ_EMPTY(&schedule->heavy) || !TAILQ_EMPTY(&schedule->pages);
 }
 
-/* One, if those who have logged in have left time for it, and now and then even if not. */
+/* One stranger, if logged-in clients have left time for it, and now and then even if not. */
 static void slice_run_stranger(struct schedule *schedule) {
     struct server_client *client = TAILQ_FIRST(&schedule->heavy_strangers);
     if (client != NULL && (!schedule_slice_is_over(schedule) || schedule->turn % 8 == 0)) {

@@ -252,7 +252,7 @@ static void logs_write(const struct protocol_call *call, struct protocol_writer 
     char text[RUN_OUTPUT_POSITION_TEXT];
     bool more = len == call->bytes;
     size_t cut = w->encoding == PROTOCOL_JSON ? protocol_utf8_cut(bytes, len) : 0;
-    if (cut <= next.offset && !(more && cut == len)) { /* whoever asks for less gets a part of it */
+    if (cut <= next.offset && !(more && cut == len)) { /* a request for less gets a part of it */
         next.offset -= cut;
         len -= cut;
     }

@@ -176,7 +176,7 @@ static bool streams_make(struct server *server) {
                                server->options.feed, &server->access, server->options.os);
 }
 
-/* Under another name first, so that whoever finds the file finds a whole number in it. */
+/* Under a temporary name first, so that a reader of the file finds whole numbers. */
 static enum tn_status port_file_write(const struct running *running) {
     const struct server *server = &running->server;
     const struct os *os = server->options.os;

@@ -107,7 +107,7 @@ enum server_step session_client_setinfo(struct server_connection *connection,
     return SERVER_DONE;
 }
 
-/* ---- Who, and in which protocol ---- */
+/* ---- User and protocol ---- */
 
 enum auth { AUTH_GOOD, AUTH_BAD, AUTH_WAIT };
 
@@ -128,8 +128,8 @@ static enum auth auth_open(struct server_connection *connection, const struct tn
 }
 
 /* A password without a name is the user default's, as in Redis. It is wiped where it was read. All
- * users may go while one of them waits for its turn: then the answer is that of a server without any,
- * and what is found out about the secret is for nobody. */
+ * users may be removed while a log-in waits for its turn: then the answer is that of a server without
+ * users, and the result of the comparison is dropped. */
 static enum auth log_in(struct server_connection *connection, const struct tn_bytes *user,
                         struct tn_bytes secret) {
     if (!connection->client.owners->access->on) {
@@ -325,7 +325,7 @@ enum server_step session_readwrite(struct server_connection *connection,
     return SERVER_DONE;
 }
 
-/* The time of deadlines, which is the wall clock's unless somebody has set that since the start. */
+/* The time of deadlines: the wall clock's, unless that was set since the start. */
 enum server_step session_time(struct server_connection *connection, const struct tn_bytes *argv,
                               uint32_t argc) {
     uint64_t now_ms = engine_now(connection->client.owners->engine);

@@ -43,7 +43,7 @@ static void drain_over(uv_timer_t *timer) {
     server_stop_check(server);
 }
 
-/* From the loop itself: whoever asked to stop may be in the middle of serving a connection. */
+/* From the loop itself: the caller of server_stop may be in the middle of serving a connection. */
 static void drain_begin(uv_timer_t *timer) {
     struct server *server = timer->data;
     for (struct server_connection *c = LIST_FIRST(&server->connections.live); c != NULL;
@@ -51,7 +51,7 @@ static void drain_begin(uv_timer_t *timer) {
         c->ended = true; /* what was read is answered, also if it waits for its turn */
         server_connection_run(c);
     }
-    server_parked_check(&server->parked); /* whoever waits in line is told */
+    server_parked_check(&server->parked); /* refuses the requests that wait in line */
     server_http_drain(server);
     server_udp_drain(server);
     (void)uv_timer_start(&server->stop.timer, drain_over, SERVER_DRAIN_MS, 0);

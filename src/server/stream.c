@@ -1,7 +1,7 @@
-/* What is new: from the engine's threads to the loop, and there to those who wait for it.
+/* New events: from the engine's threads to the loop, and there to subscribers.
  *
  * The engine calls the feed, on a thread of its own, once after it was asked to; it is asked when the
- * tail or a follower has read to the end, so that a server to which nobody listens pays nothing. */
+ * tail or a follower has read to the end, so that a server without subscribers pays nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,7 +111,7 @@ void server_follow_end(struct server_streams *streams, struct server_follower *f
     }
 }
 
-/* Those who are woken may follow anew, and may end others: hence a list of those still to be woken. */
+/* A woken follower may follow anew and may end others: hence a list of those still to be woken. */
 static void followers_wake(struct server_streams *streams) {
     TN_ASSERT(streams->woken == NULL);
     streams->woken = streams->followers;

@@ -1,6 +1,5 @@
-/* The commands TOKEN: what they ask of the issuer, and how that is told. All but REVOKE, which is a
- * write, and ROTATE, which is a job, are reads. Tokens are told to whoever asks
- * for them and to nobody else: they are in no log line and no event. */
+/* The commands TOKEN, over the issuer. All are reads except REVOKE, a write, and ROTATE, a job. A token is
+ * shown only in the reply to its request: it is in no log line and no event. */
 #include <string.h>
 
 #include "base/assert.h"

@@ -1,4 +1,4 @@
-/* Who sends datagrams: addresses, networks, and how often each may ask. */
+/* Sources of datagrams: addresses, networks, and their rates. */
 #include <stdio.h>
 #include <string.h>
 
@@ -114,7 +114,7 @@ static void bucket_fill(const struct udp_rate *rate, struct udp_bucket *bucket, 
     bucket->filled_ms = now_ms;
 }
 
-/* The source's own bucket, or one that is nobody's or full. */
+/* The source's own bucket, or an empty or full one. */
 static struct udp_bucket *bucket_find(struct udp_rate *rate, const struct udp_source *source,
                                       uint64_t now_ms) {
     uint64_t set = tn_hash64(source->at, sizeof source->at, 0) % (UDP_SOURCES / UDP_WAYS);
@@ -145,7 +145,7 @@ bool udp_rate_take(struct udp_rate *rate, const struct udp_source *source, uint6
         return true;
     }
     if (!is_four(source)) {
-        memset(who.at + 8, 0, 8); /* whoever has one address of a /64 has all of them */
+        memset(who.at + 8, 0, 8); /* a host that has one address of a /64 has all of them */
     }
     struct udp_bucket *bucket = bucket_find(rate, &who, now_ms > 0 ? now_ms : 1);
     if (bucket == NULL || bucket->tokens < 1000) {

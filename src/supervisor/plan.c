@@ -215,7 +215,7 @@ static void drive_run(struct plan *plan, struct plan_effects *out) {
     }
 }
 
-/* True: the lease has ended and nothing lives, or nobody can be asked any more. */
+/* True: the lease has ended and nothing lives, or the engine has halted. */
 static bool is_ended(const struct plan *plan) {
     return plan->run_is == PLAN_RUN_NONE && (plan->lease_is == PLAN_LEASE_NONE || plan->halted);
 }

@@ -244,7 +244,7 @@ static uint64_t step(struct supervisor_sensor *sensor, const struct plan_fact *f
 
 static void closed_check(struct supervisor *supervisor);
 
-/* Its memory stays until the loop's next turn: whoever is at work on it can finish. */
+/* Its memory stays until the loop's next turn: a caller that uses it can finish. */
 static void forgotten_check(struct supervisor_sensor *sensor) {
     if (sensor->forgotten && sensor->asks == 0 && sensor->run == NULL && sensor->health == NULL &&
         !sensor->supervisor->closing && !uv_is_closing((uv_handle_t *)&sensor->timer)) {

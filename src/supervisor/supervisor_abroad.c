@@ -133,7 +133,7 @@ struct run_frame_times supervisor_abroad_live(const struct supervisor *superviso
 static void live_tell(struct supervisor *supervisor) {
     struct run_frame_times live = supervisor_abroad_live(supervisor);
     if (live.kill_at_ms == supervisor->live_until_ms || supervisor->halted) {
-        return; /* whoever has lost the log lets the last time stand */
+        return; /* a node that has lost the log leaves the last time in place */
     }
     supervisor->live_until_ms = live.kill_at_ms;
     for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {

@@ -54,7 +54,7 @@ static struct kernel_command member_command(const struct supervisor_sensor *sens
 
 /* ---- On the engine's thread ---- */
 
-/* The result is valid during this call, but for its values, which nobody looks at. */
+/* The result is valid during this call, except its values, which are not used. */
 static void ask_done(struct engine_request *request, struct tn_bytes command) {
     struct supervisor_ask *ask = request->ctx;
     struct supervisor_feed *feed = ask->feed;
@@ -171,7 +171,7 @@ enum supervisor_pool supervisor_pool(struct supervisor *supervisor) {
     struct kernel_pool_view pool;
     uint64_t lsn;
     if (supervisor->pool_is_ours) {
-        return SUPERVISOR_POOL_OURS; /* nobody else can change or drop it */
+        return SUPERVISOR_POOL_OURS; /* no client can change or drop it */
     }
     enum tn_result code = engine_pool_read(supervisor->options.engine, ENGINE_READ_AS_IS,
                                            bytes_of(TOKEN_SENSOR_POOL), &pool, &lsn);
@@ -221,7 +221,7 @@ static void alloc_ask(struct supervisor_sensor *sensor) {
     }
 }
 
-/* How making it went, told to all who wait for it. */
+/* Reports the outcome of its creation to all sensors that wait for it. */
 static void pool_answered(struct supervisor *supervisor, enum tn_result code) {
     enum supervisor_pool pool = supervisor_pool(supervisor);
     supervisor->pool_asked = false;

@@ -249,7 +249,7 @@ bool supervisor_read_leases(struct supervisor *supervisor) {
     return good;
 }
 
-/* The directory of a sensor that was deleted while nobody could remove it. */
+/* The directory of a sensor that was deleted while no server could remove it. */
 static void directory_seen(void *ctx, const char *name) {
     struct supervisor *supervisor = ctx;
     char text[KERNEL_RESOURCE_MAX + 1];
@@ -305,7 +305,7 @@ void supervisor_read_unproven(struct supervisor *supervisor, struct tn_bytes ref
 
 /* ---- Walks ---- */
 
-/* Those that the engine has and we have not heard of. Whoever sets one meanwhile says so. */
+/* Reads the sensors of the engine that are unknown here. The feed reports later changes. */
 static void walk_page(struct supervisor *supervisor) {
     struct supervisor_walk *walk = &supervisor->walk;
     struct kernel_sensor_view *page = calloc(PAGE, sizeof *page);

@@ -4,7 +4,7 @@
  * header is always {"alg":"EdDSA","typ":"JWT","kid":...}, byte for byte, so a token that names another
  * algorithm, or none, is none of ours and its signature is not even looked at. Claims:
  *
- *     iss            who signed: a setting
+ *     iss            the issuer: a setting
  *     sub            sensor:REF, or holder:NAME
  *     jti            lease and epoch, 0-1042.3
  *     scope          words with a blank between them
@@ -14,8 +14,8 @@
  *                    TOKEN_OPEN_END: no limit but the lease
  *     trigger_types  of a sensor: for which triggers it may emit events
  *
- * What is judged here is the text: form, signature, time. Whether the lease lives is the engine's to
- * say: see token_issuer.h. Nothing here keeps or allocates anything. */
+ * This file judges the text: form, signature, time. token_issuer.h asks the engine whether the lease
+ * lives. Nothing here keeps or allocates anything. */
 #ifndef TN_TOKEN_TOKEN_H
 #define TN_TOKEN_TOKEN_H
 
