@@ -332,10 +332,11 @@ static size_t batch_bytes(struct bare *bare, uint64_t lsn) {
 
 /* ---- Sustained ---- */
 
-static double measure_sustained(struct bare *bare) {
+static double measure_sustained(struct bare *bare, unsigned depth) {
+    char name[64];
     double commands[TURNS_MAX], ratios[TURNS_MAX], sizes[TURNS_MAX];
     uint16_t port = nodes[owner_find()].port;
-    struct load *load = load_open(port, 64, 32, &cycle_script);
+    struct load *load = load_open(port, 64, depth, &cycle_script);
     (void)load_turn(load, turn_ns / 2, NULL);
     for (unsigned i = 0; i < turns; i++) {
         uint64_t lsn = lsn_of(port), batches = batches_of(port), begun = bench_now_ns();
@@ -353,8 +354,9 @@ static double measure_sustained(struct bare *bare) {
     }
     load_close(load);
     double rate = part_of(commands, turns, 0.5);
-    bench_report_ratio("cluster durable commands, 64 x 32", rate, "commands/s",
-                       part_of(ratios, turns, 0.5), "transactions of a bare writer (goal 0.7)");
+    snprintf(name, sizeof name, "cluster durable commands, 64 x %u", depth);
+    bench_report_ratio(name, rate, "commands/s", part_of(ratios, turns, 0.5),
+                       "transactions of a bare writer (goal 0.7)");
     bench_report("cluster, mean size of a batch", part_of(sizes, turns, 0.5), "bytes");
     return rate;
 }
@@ -568,7 +570,8 @@ int main(int argc, char **argv) {
     }
     pool_make("bench");
     bare_open(&bare);
-    double rate = measure_sustained(&bare);
+    double rate = measure_sustained(&bare, 32);
+    (void)measure_sustained(&bare, 128);
     measure_lone(&bare);
     measure_cycles();
     measure_lag(rate);
