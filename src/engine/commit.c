@@ -65,6 +65,7 @@ static void commit_put(struct engine *engine, struct engine_request *request,
     TN_ASSERT(len == size);
     batch->len += COMMIT_HEAD_BYTES + size;
     batch->count++;
+    request->lead = engine->leads;
     request->has_op = command->opid.len > 0;
     batch->op_count += request->has_op;
     request->next = NULL;

@@ -181,6 +181,7 @@ enum tn_status engine_follow(struct engine *engine);
 
 struct engine_standing {
     enum engine_role role;
+    uint32_t lead;                   /* how often the engine has begun to lead */
     bool owned;                      /* the log is ours: engine_lead is worth a try */
     char leader[LOG_LEADER_MAX + 1]; /* another owner's address; empty: none is known */
 };
@@ -222,8 +223,11 @@ struct engine_request {
     /* In done: the same function is called for another request at once, on the same thread. Whoever
      * hands answers to another thread need not wake it for this one. */
     bool more;
+    bool has_op; /* the engine's: the command has an operation id */
+    /* Since engine_submit: the lead (engine_standing) in which the request was accepted. It was
+     * committed in that lead or not at all. */
+    uint32_t lead;
     /* The engine's. */
-    bool has_op; /* the command has an operation id */
     struct engine_request *next;
     struct engine_waiter *waiter; /* of a blocking call */
 };

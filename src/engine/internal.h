@@ -185,6 +185,7 @@ struct engine {
     bool closing;
     enum engine_role role;            /* moved by engine_role_move only */
     bool owned;                       /* the log is ours */
+    uint32_t leads;                   /* how often it has begun to lead */
     uint64_t owner_turn;              /* how often the log has said who owns it */
     char leader[LOG_LEADER_MAX + 1];  /* its owner otherwise; empty: none is known */
     struct log_succession succession; /* of the last lead */

@@ -70,6 +70,7 @@ void engine_role_move(struct engine *engine, enum engine_role to) {
         TN_ASSERT(role_is_drained(engine) && engine->committing == 0);
     }
     engine->role = to;
+    engine->leads += to == ENGINE_LEADING;
     atomic_store(&engine->refusal, (uint32_t)role_refusal(engine));
     pthread_cond_broadcast(&engine->room); /* waiting for it may have no more use */
 }
@@ -303,6 +304,7 @@ enum tn_status engine_follow(struct engine *engine) {
 void engine_standing_read(struct engine *engine, struct engine_standing *ret_standing) {
     pthread_mutex_lock(&engine->submit_lock);
     ret_standing->role = engine->role;
+    ret_standing->lead = engine->leads;
     ret_standing->owned = engine->owned;
     memcpy(ret_standing->leader, engine->leader, sizeof ret_standing->leader);
     pthread_mutex_unlock(&engine->submit_lock);

@@ -87,13 +87,7 @@ static bool answers_run(struct server *server) {
     while ((slot = server_slots_next(&server->slots, tail)) != NULL) {
         enum tn_result code = slot->request.result.code;
         halted = halted || code == TN_R_HALTED;
-        if (slot->leaving != SLOT_STAYS) {
-            if (server_parked_left(&server->parked, slot)) {
-                server_slot_free(slot);
-            }
-        } else if (code == TN_R_WAITING) {
-            server_parked_add(&server->parked, slot);
-        } else {
+        if (!slot->may_wait || !server_parked_add(&server->parked, slot)) {
             answered(server, slot, &ready, now_ns);
         }
     }
@@ -101,6 +95,8 @@ static bool answers_run(struct server *server) {
         answered(server, slot, &ready, now_ns);
     }
     ready_run(&ready);
+    parked_leaves_collect(&server->parked);
+    parked_leaves_submit(&server->parked);
     return halted;
 }
 

@@ -51,6 +51,7 @@ struct server_client {
     enum protocol_encoding encoding;
     bool ready;
     bool waits;    /* its last request may wait in line: the next ones wait for its answer */
+    bool ended;    /* it sends no more: its lease does not wait in line */
     bool as_is;    /* there are no ticks to be had: the state will do */
     bool stale;    /* it accepts the state of a node that follows the owner of the log */
     bool has_turn; /* it has waited for its turn: a long reply may be made now */

@@ -249,12 +249,10 @@ static void read_some(void *owner, const uint8_t *data, ssize_t count) {
     struct server_connection *connection = owner;
     bool blocked;
     if (count == UV_EOF) {
-        if (connection->client.waits) {
-            server_connection_close(connection); /* it leaves the line, as it would leave BLPOP */
-            return;
-        }
-        /* The client may have closed only its side: what it asked for before is still answered. */
+        /* The client may have closed only its side: what it asked for before is still answered. But it
+         * leaves the line, as it would leave BLPOP. */
         connection->ended = true;
+        server_parked_end(&connection->server->parked, &connection->client);
         server_connection_run(connection);
         return;
     }

@@ -125,13 +125,11 @@ void http_exchange_wake(struct http_exchange *exchange) {
     http_resume(exchange->connection->http, exchange->mhd);
 }
 
-/* libmicrohttpd does not look at a suspended connection. Closed by the client, it leaves the line. */
+/* libmicrohttpd does not look at a suspended connection. Closed by the client, it leaves the line. The
+ * client may have closed only its side, so it is answered. */
 void http_exchange_look(struct http_exchange *exchange) {
     if (exchange->state == HTTP_WORKING && transport_ended(exchange->connection->socket)) {
-        server_client_leave(&exchange->client);
-        exchange->client.waits = false;
-        exchange->broken = true;
-        http_exchange_wake(exchange);
+        server_parked_end(&exchange->client.server->parked, &exchange->client);
     }
 }
 

@@ -8,6 +8,8 @@
 #include "server/answer.h"
 #include "server/parts.h"
 
+#define REFUSED_MAX 256u /* clients answered in one step */
+
 struct parked_answer {
     struct parked_answer *next;
     struct kernel_result result;
@@ -18,7 +20,8 @@ bool server_parked_init(struct server_parked *parked, struct server *server,
                         struct engine *engine) {
     parked->server = server;
     parked->engine = engine;
-    return pthread_mutex_init(&parked->lock, NULL) == 0;
+    parked->refusing = PARKED_BUCKETS;
+    return pthread_mutex_init(&parked->lock, NULL) == 0 && parked_leaves_init(&parked->leaves);
 }
 
 static void answers_free(struct parked_answer *answer) {
@@ -31,6 +34,7 @@ static void answers_free(struct parked_answer *answer) {
 
 void server_parked_free(struct server_parked *parked) {
     answers_free(parked->first);
+    parked_leaves_free(&parked->leaves);
     pthread_mutex_destroy(&parked->lock);
 }
 
@@ -60,7 +64,38 @@ void server_parked_answer(void *ctx, const struct kernel_result *result) {
     server_answers_wake(&server->answers);
 }
 
-/* ---- On the loop ---- */
+/* ---- Places ---- */
+
+bool server_parked_begin(struct server_parked *parked, struct server_slot *slot) {
+    if (parked->places == SERVER_SLOTS_PARKED) {
+        return false;
+    }
+    parked->places++;
+    parked->sent++;
+    slot->has_place = slot->may_wait = true;
+    return true;
+}
+
+void server_parked_cancel(struct server_parked *parked, struct server_slot *slot) {
+    TN_ASSERT(slot->may_wait && slot->has_place);
+    parked->sent--;
+    slot->has_place = slot->may_wait = false;
+    parked_place_give(parked);
+}
+
+void parked_place_give(struct server_parked *parked) {
+    TN_ASSERT(parked->places > 0);
+    parked->places--;
+}
+
+static void place_give(struct server_parked *parked, struct server_slot *slot) {
+    if (slot->has_place) {
+        slot->has_place = false;
+        parked_place_give(parked);
+    }
+}
+
+/* ---- Parking ---- */
 
 struct parked_answer *server_parked_take(struct server_parked *parked) {
     pthread_mutex_lock(&parked->lock);
@@ -74,12 +109,30 @@ static struct server_slot **bucket_of(struct server_parked *parked, uint64_t lsn
     return &parked->of[lsn % PARKED_BUCKETS];
 }
 
-static struct server_slot *slot_of(struct server_parked *parked, uint64_t lsn) {
+static struct server_slot *any_slot_of(struct server_parked *parked, uint64_t lsn) {
     struct server_slot *slot = *bucket_of(parked, lsn);
     while (slot != NULL && slot->request.result.lease.lsn != lsn) {
         slot = slot->next_parked;
     }
     return slot;
+}
+
+struct server_slot *parked_slot_of(struct server_parked *parked, uint64_t lsn, bool ended) {
+    struct server_slot *slot = *bucket_of(parked, lsn);
+    while (slot != NULL &&
+           (slot->request.result.lease.lsn != lsn || slot->client->ended != ended)) {
+        slot = slot->next_parked;
+    }
+    return slot;
+}
+
+static void park(struct server_parked *parked, struct server_slot *slot) {
+    struct server_slot **bucket = bucket_of(parked, slot->request.result.lease.lsn);
+    slot->next_parked = *bucket;
+    *bucket = slot;
+    slot->parked = true;
+    slot->slots->waiting++;
+    parked->count++;
 }
 
 static void unpark(struct server_parked *parked, struct server_slot *slot) {
@@ -95,93 +148,90 @@ static void unpark(struct server_parked *parked, struct server_slot *slot) {
     parked->count--;
 }
 
+static const char lost_lead[] = "another node may own the log now; repeat the request";
+
+/* Any of its client's earlier slots may be answered already. */
+static void refuse_now(struct server_slot *slot, enum tn_result code, const char *why) {
+    struct server_client *client = slot->client;
+    server_slot_refuse(slot, code, why);
+    client->run(client);
+}
+
+bool server_parked_add(struct server_parked *parked, struct server_slot *slot) {
+    slot->may_wait = false;
+    parked->answered++;
+    if (slot->request.result.code != TN_R_WAITING) {
+        place_give(parked, slot);
+        return false;
+    }
+    if (slot->client == NULL) {
+        parked_leave_begin(parked, slot);
+        server_slot_free(slot);
+    } else if (slot->request.lead < parked->lead) {
+        place_give(parked, slot);
+        refuse_now(slot, TN_R_LOST, lost_lead);
+    } else {
+        park(parked, slot);
+        if (slot->client->ended) {
+            parked_leave_begin(parked, slot);
+        }
+    }
+    return true;
+}
+
 /* ---- Leaving ---- */
 
-static void leave_later(struct server_parked *parked, struct server_slot *slot) {
-    slot->next_parked = parked->leaving;
-    parked->leaving = slot;
+/* The last of a client's requests waits, if any does. */
+static struct server_slot *parked_last(const struct server_client *client) {
+    return client->last != NULL && client->last->parked ? client->last : NULL;
 }
 
-/* Submits one more command with the slot's request. The lease stays in the request's result. */
-static void leave_submit(struct server_parked *parked, struct server_slot *slot) {
-    struct kernel_command command = {
-        .rights = KERNEL_RIGHT_OPERATOR, .fields = KERNEL_F_LEASE, .lease = slot->leaving_lease};
-    command.verb = KERNEL_VERB_UNATTEND;
-    if (slot->leaving == SLOT_REVOKES) { /* what was granted to a client that is gone */
-        command.verb = KERNEL_VERB_REVOKE;
-        command.fields |= KERNEL_F_EPOCH | KERNEL_F_AFTER;
-        command.epoch = 1;
+static void queue_remove(struct server_client *client, struct server_slot *slot) {
+    struct server_slot **link = &client->first, *before = NULL;
+    while (*link != slot) {
+        before = *link;
+        link = &before->next;
     }
-    enum tn_result code = engine_submit(parked->engine, &slot->request, &command);
-    if (code == TN_R_OVERLOADED || code == TN_R_NOSPACE) {
-        leave_later(parked, slot);
-    } else if (code != TN_R_OK) {
-        server_slot_free(slot); /* the next to lead the log does it */
-    }
+    *link = slot->next;
+    client->last = client->last == slot ? before : client->last;
+    client->inflight--;
 }
 
-static void leave(struct server_parked *parked, struct server_slot *slot) {
-    TN_ASSERT(slot->client == NULL && slot->leaving == SLOT_STAYS);
-    slot->leaving = SLOT_UNATTENDS;
-    slot->leaving_lease = slot->request.result.lease;
-    leave_submit(parked, slot);
-}
-
-void server_parked_add(struct server_parked *parked, struct server_slot *slot) {
-    if (slot->client == NULL) {
-        if (slot_of(parked, slot->request.result.lease.lsn) == NULL) {
-            leave(parked, slot);
-        } else {
-            server_slot_free(slot); /* another client, which sent the same operation, is there */
-        }
+void server_parked_leave(struct server_parked *parked, struct server_client *client) {
+    struct server_slot *slot = parked_last(client);
+    if (slot == NULL) {
         return;
     }
-    struct server_slot **bucket = bucket_of(parked, slot->request.result.lease.lsn);
-    slot->next_parked = *bucket;
-    *bucket = slot;
-    slot->parked = true;
-    slot->slots->waiting++;
-    parked->count++;
+    unpark(parked, slot);
+    queue_remove(client, slot);
+    slot->client = NULL;
+    if (slot->has_place) { /* else the client had ended its input, and leaves already */
+        parked_leave_begin(parked, slot);
+    }
+    server_slot_free(slot);
+    parked_leaves_submit(parked);
 }
 
-/* A lease with a second client, which repeated the operation, stays attended. */
-void server_parked_leave(struct server_parked *parked, struct server_client *client) {
-    struct server_slot *slot = parked->count > 0 ? client->first : NULL;
-    for (struct server_slot *before = NULL; slot != NULL;) {
-        struct server_slot *next = slot->next;
-        if (slot->parked) {
-            unpark(parked, slot);
-            if (before == NULL) {
-                client->first = next;
-            } else {
-                before->next = next;
-            }
-            client->last = client->last == slot ? before : client->last;
-            client->inflight--;
-            slot->client = NULL;
-            if (slot_of(parked, slot->request.result.lease.lsn) == NULL) {
-                leave(parked, slot);
-            } else {
-                server_slot_free(slot);
-            }
-        } else {
-            before = slot;
-        }
-        slot = next;
+void server_parked_end(struct server_parked *parked, struct server_client *client) {
+    struct server_slot *slot = parked_last(client);
+    if (client->ended) {
+        return;
     }
-}
-
-bool server_parked_left(struct server_parked *parked, struct server_slot *slot) {
-    bool granted = slot->leaving == SLOT_UNATTENDS && slot->request.result.code == TN_R_STATE;
-    if (!granted || slot->has_op) {
-        return true;
+    client->ended = true;
+    if (slot != NULL) {
+        parked_leave_begin(parked, slot);
+        parked_leaves_submit(parked);
     }
-    slot->leaving = SLOT_REVOKES;
-    leave_submit(parked, slot);
-    return false;
 }
 
 /* ---- Answers ---- */
+
+void parked_refuse(struct server_parked *parked, struct server_slot *slot, enum tn_result code,
+                   const char *why) {
+    unpark(parked, slot);
+    place_give(parked, slot);
+    refuse_now(slot, code, why);
+}
 
 static void answer_put(struct server_slot *slot, struct kernel_result *result) {
     slot->request.result = *result;
@@ -192,48 +242,72 @@ struct server_slot *server_parked_next(struct server_parked *parked,
                                        struct parked_answer **answers) {
     while (*answers != NULL) {
         struct parked_answer *answer = *answers;
-        struct server_slot *slot = slot_of(parked, answer->result.lease.lsn);
-        if (slot != NULL) {
+        struct server_slot *slot = any_slot_of(parked, answer->result.lease.lsn);
+        if (slot == NULL) {
+            *answers = answer->next;
+            free(answer);
+        } else if (slot->client->ended && !slot->has_op && answer->result.code == TN_R_OK) {
+            /* The leave, which comes too late, takes the lease back. */
+            parked_refuse(parked, slot, TN_R_LOST,
+                          "the client closed its side of the connection; the lease is revoked");
+        } else {
             unpark(parked, slot);
+            place_give(parked, slot);
             answer->result.values = answer->values;
             answer_put(slot, &answer->result);
             return slot;
         }
-        *answers = answer->next;
-        free(answer);
     }
     return NULL;
 }
 
-static void refuse_all(struct server_parked *parked, enum tn_result code, const char *why) {
-    for (uint32_t i = 0; i < PARKED_BUCKETS && parked->count > 0; i++) {
-        while (parked->of[i] != NULL) {
-            struct server_slot *slot = parked->of[i];
-            struct server_client *client = slot->client;
-            unpark(parked, slot);
-            server_slot_refuse(slot, code, why);
-            client->run(client);
-        }
+/* ---- The lead is over, or the server stops ---- */
+
+/* A slot in this bucket that gets no other answer. */
+static struct server_slot *stale_in(const struct server_parked *parked, uint32_t bucket,
+                                    const struct engine_standing *standing) {
+    bool all = parked->server->stop.draining || standing->role != ENGINE_LEADING;
+    struct server_slot *slot = parked->of[bucket];
+    while (slot != NULL && !all && slot->request.lead == standing->lead) {
+        slot = slot->next_parked;
     }
+    return slot;
 }
 
-void server_parked_check(struct server_parked *parked) {
-    struct server_slot *slot = parked->leaving;
-    parked->leaving = NULL;
-    while (slot != NULL) {
-        struct server_slot *next = slot->next_parked;
-        leave_submit(parked, slot);
-        slot = next;
-    }
-    if (parked->count == 0) {
-        return;
-    }
+bool server_parked_step(struct server_parked *parked) {
     struct engine_standing standing;
+    if (parked->refusing == PARKED_BUCKETS) {
+        return false;
+    }
     engine_standing_read(parked->engine, &standing);
-    if (parked->server->stop.draining) {
-        refuse_all(parked, TN_R_LOST,
-                   "the server stops while the lease waits; repeat the operation");
-    } else if (standing.role != ENGINE_LEADING) {
-        refuse_all(parked, TN_R_LOST, "another node may own the log now; repeat the request");
+    for (uint32_t i = 0; i < REFUSED_MAX && parked->refusing < PARKED_BUCKETS;) {
+        struct server_slot *slot = stale_in(parked, parked->refusing, &standing);
+        if (parked->count == 0) {
+            parked->refusing = PARKED_BUCKETS;
+        } else if (slot == NULL) {
+            parked->refusing++;
+        } else {
+            parked_refuse(parked, slot, TN_R_LOST,
+                          parked->server->stop.draining
+                              ? "the server stops while the lease waits; repeat the operation"
+                              : lost_lead);
+            i++;
+        }
+    }
+    return parked->refusing < PARKED_BUCKETS;
+}
+
+/* A lead may be lost and taken again between two looks: then its number tells. */
+void server_parked_check(struct server_parked *parked) {
+    struct engine_standing standing;
+    parked->leaves.paused = false;
+    parked_leaves_submit(parked);
+    engine_standing_read(parked->engine, &standing);
+    bool over = parked->server->stop.draining || standing.role != ENGINE_LEADING ||
+                standing.lead != parked->lead;
+    parked->lead = standing.lead;
+    if (over && parked->count > 0) {
+        parked->refusing = 0;
+        schedule_soon(&parked->server->schedule);
     }
 }

@@ -43,7 +43,9 @@ static bool on_turn(void *ctx) {
     struct server *server = ctx;
     server_connections_look(server);
     server_listen_resume(server);
-    return server_connections_part_step(server) || server->connections.looking != NULL;
+    bool parting = server_connections_part_step(server);
+    bool refusing = server_parked_step(&server->parked);
+    return parting || refusing || server->connections.looking != NULL;
 }
 
 /* Clients were tried again, or a log-in was judged: it may have been the last one before the end. */
@@ -118,7 +120,7 @@ static bool memory_make(struct server *server) {
     server->connections.of =
         calloc(server->options.connections_max, sizeof *server->connections.of);
     server->metrics = server_metrics_make(server);
-    server_writes_init(&server->writes, server->engine, &server->slots);
+    server_writes_init(&server->writes, server->engine, &server->slots, &server->parked);
     return server->connections.of != NULL && server->metrics != NULL &&
            server_buffers_init(&server->buffers) &&
            server_output_init(&server->output, &server->loop, &server->counters) &&

@@ -57,8 +57,7 @@ struct server_slot *server_slot_take(struct server_slots *slots, struct server_c
     slot->len = 0;
     slot->heap = NULL;
     slot->next_parked = NULL;
-    slot->leaving = SLOT_STAYS;
-    slot->parked = slot->has_op = false;
+    slot->parked = slot->may_wait = slot->has_place = slot->has_op = false;
     if (client->last != NULL) {
         client->last->next = slot;
     } else {

@@ -21,8 +21,9 @@
 #include "server/client.h"
 #include "server/count.h"
 
-#define SERVER_SLOTS_BUSY 16384u /* writes in flight in all, without those that wait in line */
-#define SERVER_SLOTS (SERVER_SLOTS_BUSY + 65536u)
+#define SERVER_SLOTS_BUSY 16384u   /* writes in flight in all, without those that wait in line */
+#define SERVER_SLOTS_PARKED 65536u /* and those: parked.h keeps to it */
+#define SERVER_SLOTS (SERVER_SLOTS_BUSY + SERVER_SLOTS_PARKED)
 #define SERVER_INFLIGHT_MAX 1024u /* and of one client */
 
 /* The facts of an answer besides its text: HTTP puts them into headers. */
@@ -50,16 +51,14 @@ struct server_slot {
     uint8_t format; /* of the value */
     bool plain;     /* the reply is not written yet: the result has no values, or `value` */
     bool done;
-    struct server_answer answer;          /* but for the code, of a plain one only with its reply */
-    uint8_t *heap;                        /* a reply that did not fit */
-    struct server_slot *next_parked;      /* parked.h */
-    struct kernel_lease_id leaving_lease; /* whose client is gone */
-    uint8_t leaving;                      /* enum server_slot_leaving */
-    bool parked, has_op;
+    struct server_answer answer;     /* but for the code, of a plain one only with its reply */
+    uint8_t *heap;                   /* a reply that did not fit */
+    struct server_slot *next_parked; /* parked.h, as are the following */
+    bool parked;
+    bool may_wait;  /* the request has WAIT, and the engine has not answered it yet */
+    bool has_place; /* among those that wait */
+    bool has_op;
 };
-
-/* The slot's request is used again, for a command about its lease. */
-enum server_slot_leaving { SLOT_STAYS, SLOT_UNATTENDS, SLOT_REVOKES };
 
 _Static_assert(offsetof(struct server_slot, request) == 0, "the engine hands back the slot");
 

@@ -20,7 +20,8 @@ void server_stop_now(struct server *server) {
 
 void server_stop_check(struct server *server) {
     if (server->stop.draining && server->connections.count == 0 && server->slots.used == 0 &&
-        server->logins.count == 0 && server_http_stopped(server) && server_once_stopped(server)) {
+        server->parked.leaves.in_flight == 0 && server->logins.count == 0 &&
+        server_http_stopped(server) && server_once_stopped(server)) {
         TN_ASSERT(server->parked.count == 0); /* a parked request has a slot */
         engine_waited_set(server->engine, NULL, NULL);
         server_answers_stop(&server->answers);

@@ -8,15 +8,17 @@
 #include "protocol/identity.h"
 #include "server/answer.h"
 #include "server/owners.h"
+#include "server/parked.h"
 #include "server/schedule.h"
 #include "server/sensor.h"
 #include "server/server_role.h"
 #include "server/slots.h"
 
 void server_writes_init(struct server_writes *writes, struct engine *engine,
-                        struct server_slots *slots) {
+                        struct server_slots *slots, struct server_parked *parked) {
     writes->engine = engine;
     writes->slots = slots;
+    writes->parked = parked;
 }
 
 /* ---- Holders ---- */
@@ -62,13 +64,21 @@ enum tn_result server_write_submit(struct server_request *request) {
     TN_ASSERT(slot != NULL && slot->client == request->client && !slot->done);
     slot->request.done = server_answer_done;
     slot->request.ctx = request->owners->server;
+    bool waits = (request->call.command.fields & KERNEL_F_WAIT) != 0;
+    slot->has_op = request->call.command.opid.len > 0;
+    if (waits && !server_parked_begin(writes->parked, slot)) {
+        (void)snprintf(request->call.detail, sizeof request->call.detail,
+                       "%u clients of this server wait in line, or have just left it",
+                       SERVER_SLOTS_PARKED);
+        return TN_R_WAITERS_FULL;
+    }
     enum tn_result code =
         engine_submit_later(writes->engine, &slot->request, &request->call.command);
     writes->submitted = true;
-    slot->has_op = request->call.command.opid.len > 0;
-    if (code == TN_R_OK && (request->call.command.fields & KERNEL_F_WAIT) != 0) {
-        request->client->waits = true;
+    if (waits && code != TN_R_OK) {
+        server_parked_cancel(writes->parked, slot);
     }
+    request->client->waits = waits && code == TN_R_OK;
     request->full = code == TN_R_OVERLOADED;
     return code;
 }

@@ -4,14 +4,17 @@
 
 #include "server/handler.h"
 
+struct server_parked;
+
 struct server_writes {
     struct engine *engine;
     struct server_slots *slots;
+    struct server_parked *parked;
     bool submitted; /* something, since the loop last waited */
 };
 
 void server_writes_init(struct server_writes *writes, struct engine *engine,
-                        struct server_slots *slots);
+                        struct server_slots *slots, struct server_parked *parked);
 
 /* DONE: a slot at the end of the client's queue has the answer or will have it; a refusal is there at
  * once. */

@@ -158,6 +158,20 @@ class Connections(Case):
         self.role_is(1, "master")
         self.assertIn("event=promoted", self.cluster.said())
 
+    def test_a_client_in_line_is_told_of_a_lead_that_was_lost_and_taken_again(self):
+        ask, waits = self.connect(0, 3), self.connect(0, 3)
+        ask.do("POOL", "CREATE", "one", "RANGE", 1, 1)
+        ask.do("ALLOC", "one", "first")
+        waits.send("ALLOC", "one", "second", "WAIT", 600, "OPID", "x")
+        until(lambda: ask.do("LEASES", "STATE", "waiting")["leases"], "in line")
+        self.do("lead", 0)
+        self.assertRegex(waits.read(), "^LOST .*repeat the request")
+        ask, again = self.connect(0, 3), self.connect(0, 3)
+        lease = ask.do("LEASES", "STATE", "waiting")["leases"][0]
+        self.assertFalse(lease["attended"])
+        again.send("ALLOC", "one", "second", "WAIT", 600, "OPID", "x")
+        until(lambda: ask.do("LEASE", lease["lease"])["attended"], "in line again")
+
     def test_nothing_is_closed_where_the_log_was_not_lost(self):
         follower = self.connect(2)
         follower.do("PING")

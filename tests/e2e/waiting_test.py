@@ -20,6 +20,7 @@ class Waiting(Asking):
     def setUp(self):
         super().setUp()
         self.name = "w%d" % id(self)
+        self.mine = "of/" + self.name  # a holder that no other test has
         self.do("POOL", "CREATE", self.name, "RANGE", 1, 1)
         self.held = self.do("ALLOC", self.name, "first")
 
@@ -139,6 +140,85 @@ class Waiting(Asking):
             self.in_line("gone")
         self.in_line()
 
+    def test_a_client_that_closed_its_side_gets_what_is_granted_at_once(self):
+        lease, holder = self.held, "first"
+        for _ in range(20):
+            self.release(lease, holder)
+            client = self.wait(self.mine)
+            client.socket.shutdown(socket.SHUT_WR)
+            lease, holder = client.read(), self.mine
+            self.assertEqual((lease["state"], lease["values"]), ("active", ["1"]))
+            self.assertRaises(EOFError, client.read)
+
+    def test_a_client_that_closes_its_side_leaves_the_line_and_is_told(self):
+        client = self.wait(self.mine)
+        client.send("PING")
+        self.in_line(self.mine)
+        client.socket.shutdown(socket.SHUT_WR)
+        self.assertRegex(client.read(), "^EXHAUSTED ")
+        self.assertEqual(client.read(), "PONG")
+        self.assertRaises(EOFError, client.read)
+        self.assertEqual(self.waiting(), [])
+
+    def test_a_client_with_an_operation_id_that_closes_its_side_may_come_back(self):
+        client = self.wait(self.mine, "OPID", self.name)
+        self.in_line(self.mine)
+        lease = self.do("LEASES", "HOLDER", self.mine, "STATE", "waiting")["leases"][0]["lease"]
+        client.socket.shutdown(socket.SHUT_WR)
+        self.assertRegex(client.read(), "^LOST .*repeat the operation")
+        self.assertFalse(self.do("LEASE", lease)["attended"])
+        again = self.wait(self.mine, "OPID", self.name)
+        until(lambda: self.do("LEASE", lease)["attended"], "attended")
+        self.release(self.held, "first")
+        self.assertEqual(again.read()["lease"], lease)
+
+    def test_a_grant_is_told_or_taken_back_when_the_client_closes_its_side(self):
+        lease, holder = self.held, "first"
+        for turn in range(40):
+            op = ("OPID", "%s-%d" % (self.name, turn)) if turn % 2 else ()
+            client = self.wait(self.mine, *op)
+            self.in_line(self.mine)
+            self.ask.send("RELEASE", lease["lease"], holder, lease["epoch"])
+            client.socket.shutdown(socket.SHUT_WR)
+            self.ask.read()
+            reply = client.read()
+            if isinstance(reply, Error):
+                until(lambda: not self.do("LEASES", "POOL", self.name, "HOLDER", self.mine,
+                                          "STATE", "active")["leases"], "no lease is left")
+                if op:  # unattended, or ended; its holder does not want it any more
+                    self.do("DISOWN", self.mine)
+                lease, holder = self.do("ALLOC", self.name, "first"), "first"
+            else:
+                lease, holder = reply, self.mine
+            self.assertEqual(lease["state"], "active")
+
+    def test_a_repeat_is_not_thrown_out_by_the_end_of_the_first_connection(self):
+        for turn in range(30):
+            op = "%s-%d" % (self.name, turn)
+            first = self.wait(self.mine, "OPID", op)
+            self.in_line(self.mine)
+            lease = self.do("LEASES", "HOLDER", self.mine, "STATE", "waiting")["leases"][0]["lease"]
+            again = self.connect()
+            again.send("ALLOC", self.name, self.mine, "WAIT", 30, "OPID", op)
+            first.close()
+            for _ in range(4):  # each a command behind the others
+                self.do("TOUCH", self.held["lease"], self.held["epoch"])
+            self.assertTrue(self.do("LEASE", lease)["attended"], "turn %d" % turn)
+            self.release({"lease": lease, "epoch": 1}, self.mine)
+            self.assertIsInstance(again.read(), Error)
+
+    def test_many_clients_leave_at_once_and_others_are_served(self):
+        clients = [self.wait("w/%d" % i, *(("OPID", "%s-%d" % (self.name, i)) if i % 2 else ()))
+                   for i in range(600)]
+        until(lambda: self.do("POOL", "INFO", self.name)["waiting"] == 600, "all in line")
+        for client in clients:
+            client.close()
+        until(lambda: self.do("POOL", "INFO", self.name)["waiting"] == 300, "half of them left")
+        until(lambda: not any(lease["attended"] for lease in self.do(
+            "LEASES", "POOL", self.name, "STATE", "waiting", "COUNT", 1000)["leases"]), "unattended")
+        self.release(self.held, "first")
+        self.assertEqual(self.do("ALLOC", self.name, "b")["state"], "active")
+
     def test_the_same_operation_id_takes_its_place_again(self):
         first = self.wait("a", "OPID", self.name)
         self.in_line("a")
@@ -185,6 +265,17 @@ class Waiting(Asking):
         body = json.loads(answer.read())
         self.assertEqual((answer.status, body["state"]), (200, "active"))
         self.assertIn("waited_ms", body)
+
+    def test_over_http_a_client_that_closes_its_side_is_told(self):
+        web = http.client.HTTPConnection("127.0.0.1", self.server.http_port)
+        self.addCleanup(web.close)
+        web.request("POST", "/v1/pools/%s/leases" % self.name,
+                    json.dumps({"holder": "a", "wait": 30}), {"Content-Type": "application/json"})
+        self.in_line("a")
+        web.sock.shutdown(socket.SHUT_WR)
+        self.in_line()
+        answer = web.getresponse()
+        self.assertEqual((answer.status, json.loads(answer.read())["result"]), (409, "EXHAUSTED"))
 
     def test_an_export_has_no_rows_of_leases_that_wait(self):
         self.wait("waits/b")
