@@ -1,8 +1,9 @@
 /* Before the engine leads: what must be in the log before a request is, and the clock.
  *
  * A new log gets its first record, with the limits and a seed; a restored one the command that tells
- * generations apart; any other one the limits and the rules of this version, if they differ from those
- * in force. Then waiting leases are marked as unattended. Each is a batch of its own. If the log is lost
+ * generations apart. Then waiting leases are marked as unattended, before any command that could grant
+ * them values. Then come the limits and the rules of this version, if they differ from those in force.
+ * Each is a batch of its own. If the log is lost
  * on the way, what was committed stays, what was only prepared is undone, and the next owner goes on from there. */
 #include <stdio.h>
 #include <string.h>
@@ -244,10 +245,10 @@ enum tn_status engine_lead_prepare(struct engine *engine, struct log_error *erro
         status = lead_restored(engine, &at, &bytes, error);
     }
     if (status == TN_OK) {
-        status = lead_limits_change(engine, &bytes, error);
+        status = lead_unattend(engine, &bytes, error);
     }
     if (status == TN_OK) {
-        status = lead_unattend(engine, &bytes, error);
+        status = lead_limits_change(engine, &bytes, error);
     }
     if (status == TN_OK && bytes > 0) {
         engine_snapshot_appended(engine, bytes);

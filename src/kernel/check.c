@@ -348,19 +348,31 @@ static void count_resources(struct check *c) {
 
 /* ---- names, grants, operations, demand ---- */
 
+static void check_op(struct check *c, uint32_t op) {
+    const struct op *o = op_at(c->k, op);
+    expect(c, o->lsn <= root_at(c->k)->lsn, "an operation is from the future", op);
+    own_text(c, true, o->opid, &c->op_chunks);
+    own_text(c, true, o->result, &c->op_chunks);
+    if (o->user != TN_NONE) {
+        c->names[o->user]++;
+    }
+}
+
 static void check_ops(struct check *c) {
     const struct kernel *k = c->k;
     uint64_t queued = 0;
     for (uint32_t i = root_at(k)->op_head; i != TN_NONE && queued <= k->tables[TABLE_OP].live;
          i = op_at(k, i)->next) {
-        const struct op *o = op_at(k, i);
-        expect(c, o->lsn <= root_at(k)->lsn, "an operation is from the future", i);
-        own_text(c, true, o->opid, &c->op_chunks);
-        own_text(c, true, o->result, &c->op_chunks);
-        if (o->user != TN_NONE) {
-            c->names[o->user]++;
-        }
+        expect(c, (op_at(k, i)->bits & OP_ASIDE) == 0, "an operation in the queue is set aside", i);
+        check_op(c, i);
         queued++;
+    }
+    for (uint32_t i = 0; i < k->tables[TABLE_OP].used; i++) {
+        if (op_at(k, i)->lsn > 0 && (op_at(k, i)->bits & OP_ASIDE) != 0) {
+            expect(c, op_at(k, i)->waiter1 != 0, "an operation is set aside for no lease", i);
+            check_op(c, i);
+            queued++;
+        }
     }
     expect(c, queued == k->tables[TABLE_OP].live, "operations are not one queue", queued);
     expect(c, c->op_chunks == k->tables[TABLE_OP_TEXT].live, "the operations' text is miscounted",

@@ -53,8 +53,10 @@ enum kernel_field {
  * effect in every later version. So a change in the effect of an existing encoding raises this
  * number, and the kernel follows the old rule while the edition of the state is lower
  * (kernel_edition). New verbs, fields and options need no edition. A server raises the edition of
- * its log at start, by a LIMITS command. Edition 0 is version 0.1.0. */
-#define KERNEL_EDITION 1u
+ * its log at start, by a LIMITS command. Edition 0 is version 0.1.0. Edition 2 remembers the operation
+ * of a waiting lease for a window from its answer on, bounds the values that waiting leases want, counts
+ * the effort of a waiter's end, and serves no line in RESTORED. */
+#define KERNEL_EDITION 2u
 
 /* Verb, text, required fields, optional fields, needs operator rights. The position of a row is
  * part of the format: append rows only. */

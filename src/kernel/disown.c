@@ -5,7 +5,7 @@
  * under the job's cursor advances the cursor, so the job sees every existing lease exactly once. It
  * skips leases in `revoking` and leases of internal pools, unless the supervisor names such a pool.
  * The state of the pool at that moment decides. */
-#include "kernel/state.h"
+#include "kernel/waiting.h"
 
 bool kernel_lease_in_pool(const struct kernel *k, uint32_t lease, uint32_t pool) {
     const struct lease *l = lease_at(k, lease);
@@ -100,6 +100,7 @@ static void jobs_continue(struct kernel *k, uint32_t *budget) {
         while (*budget > 0 && job_at(k, slot)->cursor != TN_NONE) {
             job_step(k, slot);
             *budget -= 1;
+            kernel_wait_charge(k, budget);
         }
         if (job_at(k, slot)->cursor != TN_NONE) {
             return;
@@ -183,8 +184,10 @@ void kernel_run_disown(struct kernel *k, const struct kernel_command *c,
     uint64_t lsn = root_at(k)->lsn;
     uint32_t budget = (uint32_t)kernel_limit(k, KERNEL_LIMIT_TICK_STEP);
     if (root_at(k)->job_head == slot) {
-        while (budget-- > 0 && job_at(k, slot)->cursor != TN_NONE) {
+        while (budget > 0 && job_at(k, slot)->cursor != TN_NONE) {
             job_step(k, slot);
+            budget -= 1;
+            kernel_wait_charge(k, &budget);
         }
         result->number = job_at(k, slot)->released;
         if (job_at(k, slot)->cursor == TN_NONE) {

@@ -112,6 +112,7 @@ void kernel_due_clock(struct kernel *k, uint32_t clock, uint32_t *budget, uint64
     while (*budget > 0 && kernel_clock_first(k, clock, &when, &ref) && when <= root_at(k)->now_ms) {
         entry_due(k, ref, freed);
         *budget -= 1;
+        kernel_wait_charge(k, budget);
     }
 }
 

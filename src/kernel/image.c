@@ -288,7 +288,7 @@ bool kernel_rebuild(struct kernel *k) {
         }
     }
     for (uint32_t i = 0; i < k->tables[TABLE_OP].used; i++) {
-        if (op_at(k, i)->lsn > 0 && !op_at(k, i)->unmapped) {
+        if (op_at(k, i)->lsn > 0 && (op_at(k, i)->bits & OP_UNMAPPED) == 0) {
             kernel_index_op_add(k, i);
         }
     }

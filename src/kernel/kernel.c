@@ -290,11 +290,13 @@ static void operation_run(struct kernel *k, const struct kernel_command *c, stru
     kernel_op_end(k, c, encoded, user, result);
 }
 
-/* Whatever the command freed serves the lines, in a bounded step. Not while the waiters are marked as
- * unattended one by one: none of them may be served. */
+/* Whatever the command freed serves the lines, in a bounded step. Not before all waiters of a log that was
+ * taken over or restored are marked as unattended: none of their clients is there. */
 static void lines_serve(struct kernel *k, const struct kernel_command *c) {
     bool time = c->verb == KERNEL_VERB_TICK || c->verb == KERNEL_VERB_SWEEP;
-    if (c->verb != KERNEL_VERB_UNATTEND || (c->fields & KERNEL_F_LEASE) != 0) {
+    bool unattends = c->verb == KERNEL_VERB_UNATTEND && (c->fields & KERNEL_F_LEASE) == 0;
+    bool restored = c->verb == KERNEL_VERB_RESTORED && kernel_edition_has(k, 2);
+    if (!unattends && !restored) {
         kernel_wait_serve(
             k, (uint32_t)kernel_limit(k, time ? KERNEL_LIMIT_TICK_STEP : KERNEL_LIMIT_SWEEP_STEP));
     }
@@ -311,6 +313,7 @@ void kernel_apply(struct kernel *k, const struct kernel_entry *entry,
     TN_ASSERT(k->empty_count == 0);
     k->event_index = 0;
     k->event_previous = TN_NONE;
+    k->wait_looked = 0;
     result_begin(k, result);
     k->answer = result;
 

@@ -498,11 +498,19 @@ static bool ops_end(const struct kernel *k) {
     uint64_t left = k->tables[TABLE_OP].live, before_ms = 0;
     uint32_t last = TN_NONE;
     for (uint32_t i = root_at(k)->op_head; i != TN_NONE; i = op_at(k, i)->next) {
-        if (left-- == 0 || op_at(k, i)->expires_ms < before_ms || !kernel_op_readable(k, i)) {
+        if (left-- == 0 || op_at(k, i)->expires_ms < before_ms || !kernel_op_readable(k, i) ||
+            (op_at(k, i)->bits & OP_ASIDE) != 0) {
             return false;
         }
         before_ms = op_at(k, i)->expires_ms;
         last = i;
+    }
+    for (uint32_t i = 0; i < k->tables[TABLE_OP].used; i++) {
+        const struct op *o = op_at(k, i);
+        if (o->lsn > 0 && (o->bits & OP_ASIDE) != 0 &&
+            (left-- == 0 || o->waiter1 == 0 || !kernel_op_readable(k, i))) {
+            return false;
+        }
     }
     return left == 0 && last == root_at(k)->op_tail;
 }

@@ -4,6 +4,10 @@
  * and lives for op_window_seconds; entries are never dropped early. The queue is ordered by
  * time, so expired entries are at its head.
  *
+ * The entry of a lease that waits is set aside: it enters the queue, and its window begins, with the
+ * answer. So a repeat finds its place in line however long that takes, and then the answer. (Up to
+ * edition 1 of the rules the window began with the command.)
+ *
  * An encoded result:
  *   u16 code, u8 has_lease, u64 now, u64 shard, u64 lsn, u64 epoch, u8 state, u64 deadline,
  *   u64 retry_at, u64 number, u32 count, count values: u16 claim, u8 format, u8 name length,
@@ -120,12 +124,16 @@ static uint32_t user_of(const struct kernel *k, const struct kernel_command *c, 
     return user;
 }
 
+static bool op_lives(const struct op *o, uint64_t now_ms) {
+    return o->expires_ms > now_ms || (o->bits & OP_ASIDE) != 0;
+}
+
 /* The entry for this user and id that is live at `now_ms`, or TN_NONE. */
 static uint32_t op_find(const struct kernel *k, const struct kernel_command *c, uint64_t now_ms) {
     bool known;
     uint32_t user = user_of(k, c, &known);
     uint32_t slot = known ? kernel_index_op(k, user, c->opid) : TN_NONE;
-    return slot != TN_NONE && op_at(k, slot)->expires_ms > now_ms ? slot : TN_NONE;
+    return slot != TN_NONE && op_lives(op_at(k, slot), now_ms) ? slot : TN_NONE;
 }
 
 bool kernel_op_replay(struct kernel *k, const struct kernel_command *c, struct tn_bytes encoded,
@@ -256,6 +264,20 @@ static uint64_t expires_at(const struct kernel *k) {
     return at < last ? last : at;
 }
 
+static void queue_add(struct kernel *k, uint32_t slot) {
+    struct root *root = root_mut(k);
+    struct op *o = op_mut(k, slot);
+    o->expires_ms = expires_at(k);
+    o->next = TN_NONE;
+    if (root->op_tail == TN_NONE) {
+        TN_ASSERT(root->op_head == TN_NONE);
+        root->op_head = slot;
+    } else {
+        op_mut(k, root->op_tail)->next = slot;
+    }
+    root->op_tail = slot;
+}
+
 /* What a waiting lease's answer can take beyond what is written now. */
 static uint64_t chunks_aside(const struct kernel *k, const struct waiter *w, uint32_t op) {
     uint64_t most = result_chunks_most(w->total, true);
@@ -284,6 +306,10 @@ void kernel_op_answer(struct kernel *k, const struct waiter *w,
     o->result = tn_text_put(chunks, tn_bytes_of(k->op_buffer, len));
     o->lsn = root_at(k)->lsn;
     o->waiter1 = 0;
+    if ((o->bits & OP_ASIDE) != 0) {
+        o->bits &= ~OP_ASIDE;
+        queue_add(k, w->op);
+    }
 }
 
 void kernel_op_end(struct kernel *k, const struct kernel_command *c, struct tn_bytes encoded,
@@ -291,28 +317,24 @@ void kernel_op_end(struct kernel *k, const struct kernel_command *c, struct tn_b
     uint32_t expired = kernel_index_op(k, user, c->opid);
     if (expired != TN_NONE) { /* over, but still in the queue */
         kernel_index_op_remove(k, expired);
-        op_mut(k, expired)->unmapped = 1;
+        op_mut(k, expired)->bits |= OP_UNMAPPED;
     }
     uint32_t len = result_write(result, k->op_buffer, k->op_buffer_bytes);
     struct tn_table *chunks = &k->tables[TABLE_OP_TEXT];
     uint32_t slot = tn_table_take(&k->tables[TABLE_OP]);
     TN_ASSERT(slot != TN_NONE); /* kernel_op_begin has seen the room */
-    struct root *root = root_mut(k);
     struct op *o = op_mut(k, slot);
     o->user = user;
     o->opid = tn_text_put(chunks, c->opid);
     o->result = tn_text_put(chunks, tn_bytes_of(k->op_buffer, len));
-    o->next = TN_NONE;
-    o->lsn = root->lsn;
-    o->expires_ms = expires_at(k);
+    o->lsn = root_at(k)->lsn;
     digest_of(encoded, o->digest);
-    if (root->op_tail == TN_NONE) {
-        TN_ASSERT(root->op_head == TN_NONE);
-        root->op_head = slot;
+    if (result->code == TN_R_WAITING && kernel_edition_has(k, 2)) {
+        o->bits |= OP_ASIDE;
+        o->next = TN_NONE;
     } else {
-        op_mut(k, root->op_tail)->next = slot;
+        queue_add(k, slot);
     }
-    root->op_tail = slot;
     kernel_index_op_add(k, slot);
     if (result->code == TN_R_WAITING) {
         op_wait(k, slot, result);
@@ -327,10 +349,10 @@ void kernel_op_purge(struct kernel *k, uint32_t budget) {
         if (o.expires_ms > root_at(k)->now_ms) {
             return;
         }
-        if (!o.unmapped) {
+        if ((o.bits & OP_UNMAPPED) == 0) {
             kernel_index_op_remove(k, slot);
         }
-        if (o.waiter1 != 0) {
+        if (o.waiter1 != 0) { /* of edition 1 */
             root_mut(k)->op_chunks_waiting -= chunks_aside(k, waiter_at(k, o.waiter1 - 1), slot);
             kernel_wait_op_set(k, o.waiter1 - 1, TN_NONE);
         }

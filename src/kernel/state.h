@@ -247,7 +247,7 @@ struct op {
     uint64_t lsn; /* never 0 in use */
     uint64_t expires_ms;
     uint64_t digest[2]; /* of the encoded command */
-    uint32_t unmapped;  /* expired and replaced before it was purged */
+    uint32_t bits;      /* OP_*, in waiter.h */
     uint32_t waiter1;   /* + 1: the lease that it asked for is still waiting */
 };
 
@@ -344,6 +344,7 @@ struct kernel {
     struct kernel_value *event_values;
     struct kernel_value *wait_values; /* of the answer to a waiting lease */
     uint8_t *wait_claims;             /* of the waiter that is being served */
+    uint64_t wait_looked;             /* places in lines, by this command; not charged yet */
     struct kernel_result *answer;     /* to the command that is being applied */
     uint8_t *op_buffer;               /* for an encoded result */
     size_t op_buffer_bytes;

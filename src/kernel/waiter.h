@@ -31,4 +31,8 @@ struct want {
     uint32_t waiter1; /* + 1; never 0 in use */
 };
 
+/* Of a remembered operation. */
+#define OP_UNMAPPED 1u /* expired and replaced before it was purged */
+#define OP_ASIDE 2u    /* its lease waits: it is in no queue, and lives until it is answered */
+
 #endif

@@ -111,8 +111,18 @@ static uint32_t waiter_make(struct kernel *k, const struct request *q, enum tn_r
     return slot;
 }
 
+/* Room for the values of waiting leases is set aside, but not more than half of all: else those who wait
+ * would keep others from allocating in pools that have values. */
+static bool values_fit(const struct kernel *k, const struct request *q) {
+    uint64_t most = (kernel_limit(k, KERNEL_LIMIT_MEMBERS) + 1) / 2;
+    return !kernel_edition_has(k, 2) || root_at(k)->members_waiting + q->total <= most;
+}
+
 enum tn_result kernel_wait_join(struct kernel *k, struct request *q, enum tn_result refusal) {
     TN_ASSERT(refusal == TN_R_EXHAUSTED || refusal == TN_R_BUSY);
+    if (!values_fit(k, q)) {
+        return refuse(q->result, TN_R_WAITERS_FULL, kernel_limit(k, KERNEL_LIMIT_WAITERS));
+    }
     if (tn_table_room(&k->tables[TABLE_WAITER]) == 0 ||
         tn_table_room(&k->tables[TABLE_WANT]) < pools_wanted(k, q)) {
         return refuse(q->result, TN_R_WAITERS_FULL, kernel_limit(k, KERNEL_LIMIT_WAITERS));
@@ -213,6 +223,14 @@ void kernel_run_unattend(struct kernel *k, const struct kernel_command *c,
 
 /* ---- leaving ---- */
 
+#define LOOKED_STEP 64u /* as much effort as a transition */
+
+void kernel_wait_charge(struct kernel *k, uint32_t *budget) {
+    uint64_t steps = kernel_edition_has(k, 2) ? k->wait_looked / LOOKED_STEP : 0;
+    k->wait_looked = 0;
+    *budget -= steps < *budget ? (uint32_t)steps : *budget;
+}
+
 void kernel_wait_op_set(struct kernel *k, uint32_t waiter, uint32_t op) {
     struct waiter *w = waiter_mut(k, waiter);
     TN_ASSERT((w->op == TN_NONE) != (op == TN_NONE));
@@ -231,6 +249,7 @@ void kernel_wait_leave(struct kernel *k, uint32_t lease, struct kernel_wait_end 
     }
     for (uint32_t i = w->first_want; i != TN_NONE;) {
         struct want want = *want_at(k, i);
+        k->wait_looked += ret_end->before;
         waiting_add(k, want.pool, -1);
         kernel_line_stir(k, want.pool);
         if (pool_at(k, want.pool)->template != TN_NONE) {

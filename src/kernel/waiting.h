@@ -34,8 +34,8 @@
  *   4  a waiter that is the first in all its lines and whose values are free has a pool in the list
  *      of pools to serve: no wake-up is lost
  *   5  no grant to a waiter fails for lack of room: its lease record, names, metadata, members
- *      (root.members_waiting) and the text of its remembered answer (root.op_chunks_waiting) are
- *      counted when it joins */
+ *      (root.members_waiting, at most half of all) and the text of its remembered answer
+ *      (root.op_chunks_waiting) are counted when it joins */
 #ifndef TN_KERNEL_WAITING_H
 #define TN_KERNEL_WAITING_H
 
@@ -91,6 +91,10 @@ struct kernel_wait_end {
 };
 void kernel_wait_leave(struct kernel *k, uint32_t lease, struct kernel_wait_end *ret_end);
 void kernel_wait_answer(struct kernel *k, uint32_t lease, const struct kernel_wait_end *end);
+
+/* Takes from the budget of a command what its waiters' ends have cost beyond a transition each: each end
+ * looks through the lines for those who were before. */
+void kernel_wait_charge(struct kernel *k, uint32_t *budget);
 
 /* ---- serve.c ---- */
 

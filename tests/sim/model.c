@@ -39,11 +39,47 @@ void model_text(char *out, size_t capacity, struct tn_bytes text) {
 
 /* ---- operations ---- */
 
+/* From now on, and not before the last one. After a longer window the order of expiry is kept: nothing
+ * is dropped early. */
+static uint64_t op_until(const struct model *m) {
+    uint64_t until_ms = m->now_ms + m->limits.of[KERNEL_LIMIT_OP_SECONDS] * 1000;
+    for (uint32_t i = 0; i < m->op_count; i++) {
+        bool later = !m->ops[i].waits && m->ops[i].until_ms > until_ms;
+        until_ms = later ? m->ops[i].until_ms : until_ms;
+    }
+    return until_ms;
+}
+
+void model_op_answered(struct model *m, struct model_op *op) {
+    struct model_op kept = *op;
+    size_t behind = (size_t)(&m->ops[m->op_count - 1] - op);
+    memmove(op, op + 1, behind * sizeof *op);
+    m->op_count--;
+    kept.until_ms = op_until(m);
+    kept.waits = false;
+    m->ops[m->op_count++] = kept;
+}
+
+static bool op_is_over(const struct model *m, const struct model_op *op) {
+    return !op->waits && op->until_ms <= m->now_ms;
+}
+
+/* The first one that is over, or op_count. */
+static uint32_t op_first_over(const struct model *m) {
+    uint32_t i = 0;
+    while (i < m->op_count && !op_is_over(m, &m->ops[i])) {
+        i++;
+    }
+    return i;
+}
+
 /* Old ones leave in steps; until then they only count as room. */
 void model_ops_purge(struct model *m, uint32_t most) {
-    for (uint32_t i = 0; i < most && m->op_count > 0 && m->ops[0].until_ms <= m->now_ms; i++) {
+    uint32_t over = op_first_over(m);
+    for (uint32_t i = 0; i < most && over < m->op_count; i++) {
         m->op_count--;
-        memmove(&m->ops[0], &m->ops[1], m->op_count * sizeof m->ops[0]);
+        memmove(&m->ops[over], &m->ops[over + 1], (m->op_count - over) * sizeof m->ops[0]);
+        over = op_first_over(m);
     }
 }
 
@@ -51,8 +87,7 @@ static const struct model_op *op_find(const struct model *m, struct tn_bytes use
                                       struct tn_bytes id) {
     for (uint32_t i = 0; i < m->op_count; i++) {
         const struct model_op *op = &m->ops[i];
-        if (op->until_ms > m->now_ms &&
-            tn_bytes_equal(tn_bytes_of(op->user, strlen(op->user)), user) &&
+        if (!op_is_over(m, op) && tn_bytes_equal(tn_bytes_of(op->user, strlen(op->user)), user) &&
             tn_bytes_equal(tn_bytes_of(op->id, strlen(op->id)), id)) {
             return op;
         }
@@ -62,7 +97,7 @@ static const struct model_op *op_find(const struct model *m, struct tn_bytes use
 
 /* Entries that are over make room: they go before the command is applied. */
 bool model_admits(const struct model *m, const struct kernel_command *c) {
-    bool over = m->op_count > 0 && m->ops[0].until_ms <= m->now_ms;
+    bool over = op_first_over(m) < m->op_count;
     return c->opid.len == 0 || op_find(m, c->user, c->opid) != NULL || over ||
            m->op_count < m->limits.of[KERNEL_LIMIT_OPS];
 }
@@ -76,6 +111,7 @@ static bool op_answers(struct model *m, struct tn_bytes bytes) {
     if (op->len == bytes.len && op->hash == tn_hash64(bytes.at, bytes.len, 0)) {
         if (op->waits) {
             model_wait_take_up(m, op->result.head.lease);
+            op = op_find(m, m->c.user, m->c.opid); /* if the wait is over, it has moved */
         }
         m->want = op->result;
         m->want.head.replayed = true;
@@ -95,12 +131,9 @@ static void op_keep(struct model *m, struct tn_bytes bytes) {
         model_fail(m, "the model has too little room for operations");
         return;
     }
+    uint64_t until_ms = op_until(m);
     struct model_op *op = &m->ops[m->op_count++];
-    op->until_ms = m->now_ms + m->limits.of[KERNEL_LIMIT_OP_SECONDS] * 1000;
-    /* After a longer window the order of expiry is kept: nothing is dropped early. */
-    if (m->op_count > 1 && op[-1].until_ms > op->until_ms) {
-        op->until_ms = op[-1].until_ms;
-    }
+    op->until_ms = until_ms;
     op->len = bytes.len;
     op->hash = tn_hash64(bytes.at, bytes.len, 0);
     model_text(op->user, sizeof op->user, m->c.user);

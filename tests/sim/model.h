@@ -165,7 +165,7 @@ struct model_op {
     char user[KERNEL_USER_MAX + 1];
     char id[KERNEL_OPID_MAX + 1];
     struct model_result result;
-    bool waits; /* its lease is still waiting */
+    bool waits; /* its lease is still waiting: it is over a window after its answer */
 };
 
 /* Who did what an event tells, and why; empty: nobody, that is, time. */
@@ -277,6 +277,7 @@ bool model_quiet(const struct model *m);
 
 void model_fail(struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void model_ops_purge(struct model *m, uint32_t most);
+void model_op_answered(struct model *m, struct model_op *op);
 void model_text(char *out, size_t capacity, struct tn_bytes text);
 
 /* model_event.c */

@@ -132,7 +132,8 @@ void model_wait_join(struct model *m, const struct model_request *q) {
     model_wait_count(m, &values, &places);
     want_pools(&l.wait, q);
     m->retry_low = m->retry_high = 0;
-    if (places + l.wait.pool_count > m->limits.of[KERNEL_LIMIT_WAITERS]) {
+    bool values_fit = values + q->value_count <= (m->limits.of[KERNEL_LIMIT_MEMBERS] + 1) / 2;
+    if (!values_fit || places + l.wait.pool_count > m->limits.of[KERNEL_LIMIT_WAITERS]) {
         memset(&m->want.head.lease, 0, sizeof m->want.head.lease);
         model_refuse(m, TN_R_WAITERS_FULL, m->limits.of[KERNEL_LIMIT_WAITERS]);
         m->retry_high = UINT64_MAX;
@@ -299,7 +300,7 @@ void model_wait_tell(struct model *m, const struct model_lease *l, enum tn_resul
     struct model_op *op = op_of(m, l);
     if (op != NULL) {
         op->result = *got;
-        op->waits = false;
+        model_op_answered(m, op);
     }
     if (m->want.head.code == TN_R_WAITING &&
         kernel_lease_id_compare(m->want.head.lease, l->id) == 0) {

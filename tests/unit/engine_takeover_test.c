@@ -249,6 +249,36 @@ static void a_log_that_was_lost_and_is_owned_again_is_led_anew(void **state) {
     assert_int_equal(world_alloc(world, "a"), TN_R_OK);
 }
 
+static uint8_t verb_of(struct world *world, unsigned n) {
+    return fakelog_batch(world->log, n).payload[sizeof(uint32_t)];
+}
+
+/* The limits could let a line be served, to clients that are not there. */
+static void waiting_leases_are_unattended_before_the_limits_change(void **state) {
+    struct world *world = *state;
+    world_open(world);
+    ekit_run_ok(world->engine, ekit_pool(&world->command, "one", 1, 1, 60), &world->answer);
+    ekit_run_ok(world->engine, ekit_alloc(&world->command, "one", "a", 1, NULL), &world->answer);
+    (void)ekit_alloc(&world->command, "one", "b", 1, "op");
+    world->command.decoded.fields |= KERNEL_F_WAIT;
+    world->command.decoded.wait_s = 600;
+    assert_int_equal(ekit_run(world->engine, &world->command, &world->answer), TN_R_WAITING);
+    uint32_t led = standing(world).lead;
+    world_close(world);
+    unsigned first = fakelog_batches(world->log);
+    world->options.limits.of[KERNEL_LIMIT_LEASES] += 100;
+    follower_open(world);
+    lead(world);
+    assert_int_equal(fakelog_batches(world->log), first + 2);
+    assert_int_equal(verb_of(world, first), KERNEL_VERB_UNATTEND);
+    assert_int_equal(verb_of(world, first + 1), KERNEL_VERB_LIMITS);
+    assert_int_equal(led, 1); /* an engine counts its own leads */
+    assert_int_equal(standing(world).lead, 1);
+    lose_and_own(world);
+    lead(world);
+    assert_int_equal(standing(world).lead, 2);
+}
+
 static void a_log_that_stands_elsewhere_than_the_state_is_refused(void **state) {
     struct world *world = *state;
     struct log_error error;
@@ -425,6 +455,7 @@ int main(void) {
         WORLD_TEST(an_engine_that_has_led_takes_the_time_that_it_heard),
         WORLD_TEST(ticks_go_on_in_the_time_of_the_new_lead),
         WORLD_TEST(a_log_that_was_lost_and_is_owned_again_is_led_anew),
+        WORLD_TEST(waiting_leases_are_unattended_before_the_limits_change),
         WORLD_TEST(a_log_that_stands_elsewhere_than_the_state_is_refused),
         WORLD_TEST(whether_it_may_lead_is_judged_after_the_last_answers),
         WORLD_TEST(a_followers_snapshot_and_a_batch_of_limits_wait_for_each_other),

@@ -296,6 +296,109 @@ static void lines_are_bounded_by_their_places(void **state) {
     kit_close(&kit);
 }
 
+static void waiters_want_at_most_half_of_all_values(void **state) {
+    (void)state;
+    struct kernel_limits limits = kit_limits();
+    limits.of[KERNEL_LIMIT_MEMBERS] = 9;
+    struct kit kit;
+    kit_open(&kit, &limits);
+    kit_pool(&kit, "p", "lo=1 hi=3");
+    kit_pool(&kit, "q", "lo=1 hi=4");
+    taken(&kit, "a", "p:1");
+    wait_for(&kit, "b", "p:3", NULL);
+    assert_int_equal(kit_wait(&kit, "b", "p:3", 60, NULL), TN_R_WAITERS_FULL);
+    wait_for(&kit, "b", "p:2", NULL);
+    assert_int_equal(kit_wait(&kit, "b", "p:1", 60, NULL), TN_R_WAITERS_FULL);
+    taken(&kit, "c", "q:3"); /* others have the rest */
+    kit_close(&kit);
+}
+
+/* The kit remembers operations for OP_SECONDS; the lease waits for several times that. */
+static void an_operation_is_remembered_as_long_as_its_lease_waits(void **state) {
+    (void)state;
+    struct kernel_limits limits = kit_limits();
+    limits.of[KERNEL_LIMIT_OP_SECONDS] = 10;
+    struct kit kit;
+    kit_open(&kit, &limits);
+    kit_pool(&kit, "p", "lo=1 hi=1");
+    struct kit_token t = taken(&kit, "a", "p:1");
+    struct kit_token w = wait_for(&kit, "b", "p:1", "op");
+    for (unsigned i = 0; i < 5; i++) {
+        kit.now_ms += 9000;
+        if (i % 2 == 0) {
+            kit_tick(&kit);
+        }
+        assert_int_equal(kit_wait(&kit, "b", "p:1", 60, "op"), TN_R_WAITING);
+        assert_int_equal(kit.result.lease.lsn, w.lease.lsn);
+        assert_true(kit.result.replayed);
+    }
+    kit_unattend(&kit, w); /* and its client may come back */
+    assert_int_equal(kit_state(&kit, w), KERNEL_WAITING);
+    assert_int_equal(kit_wait(&kit, "b", "p:1", 60, "op"), TN_R_WAITING);
+    kit_release(&kit, t, "a", true);
+    assert_int_equal(kit_state(&kit, w), KERNEL_ACTIVE);
+    kit.now_ms += 9999; /* the answer is not a window old */
+    kit_tick(&kit);
+    assert_int_equal(kit_wait(&kit, "b", "p:1", 60, "op"), TN_R_OK);
+    assert_int_equal(kit.result.lease.lsn, w.lease.lsn);
+    kit.now_ms += 1;
+    kit_tick(&kit);
+    assert_int_equal(kit_wait(&kit, "b", "p:1", 60, "op"), TN_R_WAITING);
+    assert_false(kit.result.replayed);
+    kit_close(&kit);
+}
+
+/* Those who came last end first: each end looks through the line before it. */
+static void the_end_of_a_waiter_counts_with_its_place_in_line(void **state) {
+    (void)state;
+    struct kernel_limits limits = kit_limits();
+    limits.of[KERNEL_LIMIT_TICK_STEP] = 64;
+    limits.of[KERNEL_LIMIT_WAITERS] = 1000;
+    limits.of[KERNEL_LIMIT_LEASES] = limits.of[KERNEL_LIMIT_MEMBERS] = 2000;
+    struct kit kit;
+    kit_open(&kit, &limits);
+    kit_pool(&kit, "p", "lo=1 hi=1");
+    taken(&kit, "a", "p:1");
+    for (unsigned i = 0; i < 640; i++) {
+        assert_int_equal(kit_wait(&kit, "b", "p:1", 600, NULL), TN_R_WAITING);
+    }
+    for (unsigned i = 0; i < 64; i++) {
+        assert_int_equal(kit_wait(&kit, "c", "p:1", 60, NULL), TN_R_WAITING);
+    }
+    unsigned before = kit.waited_count;
+    kit.now_ms += 60000;
+    kit_tick(&kit);
+    assert_in_range(kit.waited_count - before, 5, 8);
+    for (unsigned i = 0; i < 64; i++) {
+        kit_tick(&kit);
+    }
+    assert_int_equal(kit.waited_count - before, 64);
+    kit_close(&kit);
+}
+
+/* A backup may have been made when a line was to be served. */
+static void a_restored_state_serves_nobody_before_all_are_unattended(void **state) {
+    (void)state;
+    struct kernel_limits limits = kit_limits();
+    limits.of[KERNEL_LIMIT_SWEEP_STEP] = 1;
+    struct kit kit;
+    kit_open(&kit, &limits);
+    kit_pool(&kit, "p", "lo=1 hi=3");
+    struct kit_token t = taken(&kit, "a", "p:3");
+    struct kit_token w[3];
+    for (unsigned i = 0; i < 3; i++) {
+        w[i] = wait_for(&kit, "b", "p:1", NULL);
+    }
+    kit_release(&kit, t, "a", true);
+    assert_int_equal(kit_state(&kit, w[2]), KERNEL_WAITING);
+    struct kernel_command c = kit_command(KERNEL_VERB_RESTORED);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(kit_run(&kit, &c), TN_R_OK);
+        assert_int_equal(kit_state(&kit, w[2]), KERNEL_WAITING);
+    }
+    kit_close(&kit);
+}
+
 static void a_wait_is_at_most_a_day_and_never_nothing(void **state) {
     (void)state;
     struct kit kit;
@@ -366,6 +469,10 @@ int main(void) {
         cmocka_unit_test(an_unattended_waiter_is_passed_over_and_keeps_its_place),
         cmocka_unit_test(an_unattended_waiter_ends_after_ten_seconds),
         cmocka_unit_test(all_waiters_become_unattended_in_steps),
+        cmocka_unit_test(waiters_want_at_most_half_of_all_values),
+        cmocka_unit_test(an_operation_is_remembered_as_long_as_its_lease_waits),
+        cmocka_unit_test(the_end_of_a_waiter_counts_with_its_place_in_line),
+        cmocka_unit_test(a_restored_state_serves_nobody_before_all_are_unattended),
         cmocka_unit_test(a_release_of_a_waiting_lease_leaves_the_line),
         cmocka_unit_test(a_pool_with_a_line_is_in_use),
         cmocka_unit_test(lines_are_bounded_by_their_places),
