@@ -2127,6 +2127,12 @@ class Client(Commands):
                     if self._go_elsewhere(refusal, connection._address) and hops < _HOPS_MAX:
                         hops += 1
                         continue
+            except ResultError as refusal:  # of the log-in: this time nothing was sent
+                if refusal.result not in _TRY_AGAIN or self._closed or _clock() >= end:
+                    if not sent:
+                        raise
+                    return answers + [_given_up(request, sent, refusal)
+                                      for request in requests[len(answers):]]
             except OSError as error:
                 self._forget_idle()
                 safe = not sent or all(r.kind for r in requests[len(answers):])

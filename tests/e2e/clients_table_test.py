@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The client libraries in clients/, each against real servers, by one table: tests/clients/cases.json.
 
-A client is driven by a small program (tests/clients/driver.*) that reads a call in each line and
+A client is driven by a small program (in tests/clients) that reads a call in each line and
 answers each in a line, in any order:
 
     {"id": 1, "client": "main", "call": "alloc", "args": {"pool": "ports", "holder": "job/42"}}

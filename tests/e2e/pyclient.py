@@ -92,8 +92,9 @@ class Scripted:
     """A server that says HELLO and then, to each request in turn, what it was told to; None: it
     hangs up. Keeps what it was asked."""
 
-    def __init__(self, *answers):
+    def __init__(self, *answers, hellos=()):
         self.answers = list(answers)
+        self.hellos = list(hellos)
         self.requests = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
@@ -117,7 +118,9 @@ class Scripted:
             for _ in range(int(head[1:])):
                 words.append(file.read(int(file.readline()[1:]) + 2)[:-2].decode())
             answer = "+OK"
-            if words[0] != "HELLO":
+            if words[0] == "HELLO" and self.hellos:
+                answer = self.hellos.pop(0)
+            elif words[0] != "HELLO":
                 self.requests.append(words)
                 answer = self.answers.pop(0) if self.answers else None
             if answer is None:

@@ -442,6 +442,20 @@ class Outcomes(Case):
             client.tick()
         self.assertIsInstance(caught.exception, tenure.Unknown)
 
+    def test_a_refused_log_in_leaves_the_first_attempt_unknown(self):
+        for refusal in ("-NOAUTH no", "-WRONGPASS no", "-OVERLOADED too much"):
+            server = Scripted(None, hellos=["+OK"] + [refusal] * 10000)
+            self.addCleanup(server.close)
+            with tenure.Client(server.address, retry_seconds=0.05) as client:
+                with self.assertRaises(tenure.OutcomeUnknown):
+                    client.tick()
+                with self.assertRaises(tenure.Rejected):
+                    client.ping()
+        server = Scripted(None, DONE, hellos=["+OK", "-OVERLOADED too much", "+OK"])
+        self.addCleanup(server.close)
+        with tenure.Client(server.address) as client:
+            self.assertEqual(client.tick().lsn, 7)
+
     def test_what_is_no_resp_counts_as_a_lost_connection(self):
         for nonsense in ("HTTP/1.1 400", ":seven", "$x", "?"):
             server, client = self.scripted(nonsense, DONE)
