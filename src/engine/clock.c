@@ -1,7 +1,7 @@
 /* Time as the engine stamps it on batches.
  *
  * When the engine takes the lead, time goes on from the latest of
- *   - the last logged time;
+ *   - the last logged time, and the last time that an owner has shown without logging it;
  *   - the time of the previous owner, if the log has heard that owner: its last stamp and the boot time
  *     since then, so never ahead of the true time;
  *   - this engine's own time, if it has led before in this process;
@@ -50,23 +50,31 @@ static uint64_t clock_read(const struct engine *engine) {
 
 /* The clock goes on from what is logged, or from the wall clock if that is later. 0 stands for "never"
  * wherever a time is kept, so no time is 0. */
-static void clock_set(struct engine *engine, const struct log_position *at, uint64_t wall_ms) {
+static void clock_base(struct engine *engine, uint64_t base_ms, uint64_t lead_ms) {
     struct engine_clock *clock = &engine->clock;
-    bool ahead = at->lsn > 0 && at->now_ms > wall_ms;
-    uint64_t base_ms = wall_ms > at->now_ms ? wall_ms : at->now_ms;
     uint64_t boot_ms = engine->os->clock_boot_ms(engine->os->ctx);
     atomic_fetch_add(&clock->turn, 1);
     atomic_store(&clock->base_ms, base_ms > 0 ? base_ms : 1);
     atomic_store(&clock->boot_ms, boot_ms);
-    atomic_store(&clock->lead_ms, ahead ? at->now_ms - wall_ms : 0);
+    atomic_store(&clock->lead_ms, lead_ms);
     atomic_fetch_add(&clock->turn, 1);
+}
+
+static void clock_set(struct engine *engine, const struct log_position *at, uint64_t wall_ms) {
+    bool ahead = at->lsn > 0 && at->now_ms > wall_ms;
+    clock_base(engine, wall_ms > at->now_ms ? wall_ms : at->now_ms,
+               ahead ? at->now_ms - wall_ms : 0);
     atomic_store(&engine->last_ms, at->now_ms);
 }
 
-/* A follower never stamps anything: its clock only has to judge deadlines, for stale reads. */
+/* A follower never stamps anything: its clock only has to judge deadlines, for stale reads. It begins where
+ * the log ends, and the log tells it the time of the owner: the wall clock of a follower has no say. */
 void engine_clock_open(struct engine *engine, const struct log_position *at) {
-    uint64_t wall_ms = engine->os->clock_wall_ms(engine->os->ctx);
-    clock_set(engine, at, wall_ms < KERNEL_TIME_MAX ? wall_ms : KERNEL_TIME_MAX);
+    clock_set(engine, at, at->now_ms);
+}
+
+void engine_clock_told(struct engine *engine, uint64_t now_ms) {
+    clock_base(engine, now_ms < KERNEL_TIME_MAX ? now_ms : KERNEL_TIME_MAX, 0);
 }
 
 void engine_clock_follow(struct engine *engine, uint64_t now_ms) {
@@ -126,12 +134,18 @@ static void clock_continue(struct engine *engine, const struct log_position *at,
 }
 
 enum tn_status engine_clock_start(struct engine *engine, const struct log_position *at,
-                                  uint64_t heard_ms, struct log_error *error) {
+                                  const struct log_succession *succession,
+                                  struct log_error *error) {
+    struct log_position from = *at;
     enum tn_status status = TN_OK;
-    if (heard_ms > 0 || engine->clock_approved) {
-        clock_continue(engine, at, heard_ms);
+    if (succession->least_ms > from.now_ms) { /* an idle owner shows the time and logs nothing */
+        from.now_ms =
+            succession->least_ms < KERNEL_TIME_MAX ? succession->least_ms : KERNEL_TIME_MAX;
+    }
+    if (succession->heard_ms > 0 || engine->clock_approved) {
+        clock_continue(engine, &from, succession->heard_ms);
     } else {
-        status = clock_begin(engine, at, error);
+        status = clock_begin(engine, &from, error);
     }
     if (status == TN_OK) {
         engine->clock_approved = true;

@@ -275,9 +275,11 @@ enum tn_status engine_lead_prepare(struct engine *engine, struct log_error *erro
 void engine_clock_open(struct engine *engine, const struct log_position *at);
 /* By a follower: a batch of this time was applied. */
 void engine_clock_follow(struct engine *engine, uint64_t now_ms);
-/* heard_ms: see log_succession. With role_lock held. */
+/* What the log's time is now. While the engine follows, with role_lock held. */
+void engine_clock_told(struct engine *engine, uint64_t now_ms);
+/* With role_lock held. */
 enum tn_status engine_clock_start(struct engine *engine, const struct log_position *at,
-                                  uint64_t heard_ms, struct log_error *error);
+                                  const struct log_succession *succession, struct log_error *error);
 uint64_t engine_clock_stamp(struct engine *engine);
 
 /* commit.c */

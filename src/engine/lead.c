@@ -237,7 +237,7 @@ enum tn_status engine_lead_prepare(struct engine *engine, struct log_error *erro
     }
     engine->lsn_least = at.next_lsn;
     lead_succeed(engine);
-    status = engine_clock_start(engine, &at, engine->succession.heard_ms, error);
+    status = engine_clock_start(engine, &at, &engine->succession, error);
     if (status == TN_OK && engine->kernel == NULL) {
         status = lead_log_new(engine, &at, &bytes, error);
     }

@@ -189,9 +189,24 @@ static uint64_t follow_now(void *ctx) {
     return engine_authority(engine) == TN_R_OK ? engine_now(engine) : 0;
 }
 
+/* Whoever holds role_lock sets the clock by itself, or applies a batch: the next head tells it again. */
+static void follow_time(void *ctx, uint64_t now_ms) {
+    struct engine *engine = ctx;
+    if (pthread_mutex_trylock(&engine->role_lock) != 0) {
+        return;
+    }
+    if (engine_authority(engine) != TN_R_OK) {
+        engine_clock_told(engine, now_ms);
+    }
+    pthread_mutex_unlock(&engine->role_lock);
+}
+
 enum tn_status engine_role_follow(struct engine *engine) {
-    engine->follower = (struct log_follower){
-        .ctx = engine, .owner = follow_owner, .batch = follow_batch, .now = follow_now};
+    engine->follower = (struct log_follower){.ctx = engine,
+                                             .owner = follow_owner,
+                                             .batch = follow_batch,
+                                             .now = follow_now,
+                                             .time = follow_time};
     pthread_mutex_lock(&engine->submit_lock);
     engine_role_move(engine, ENGINE_FOLLOWING);
     pthread_mutex_unlock(&engine->submit_lock);

@@ -225,3 +225,7 @@ enum tn_status log_local_open(const struct log_local_options *options, log_notic
 struct log_store *log_local_store(struct log *log) {
     return &log_local_of(log)->store;
 }
+
+void log_local_continues(struct log *log) {
+    log_local_of(log)->options.copy_begins = false;
+}

@@ -85,6 +85,8 @@ struct log_follower {
     /* The time of the log as its owner counts it, 0 while it does not lead. Does not wait. A log that is
      * shared shows it to the next owner, for which it becomes log_succession.heard_ms. */
     uint64_t (*now)(void *ctx);
+    /* The log's time now, as the heads of its owner tell: never ahead of the owner's. Does not wait. */
+    void (*time)(void *ctx, uint64_t now_ms);
 };
 
 struct log;

@@ -84,6 +84,8 @@ struct log_succession {
      * boot time since its last stamp, never ahead of the true time. 0: it has not, and only the wall clock
      * can tell. */
     uint64_t heard_ms;
+    /* The log's time at least, heard or not: the last owner has shown it. 0: none has. */
+    uint64_t least_ms;
     /* In boot time: by then every earlier owner's authority has ended, by that owner's own clock. */
     uint64_t fenced_at_boot_ms;
 };

@@ -338,6 +338,7 @@ static void replica_succession(struct log *base, struct log_succession *ret_succ
     *ret_succession = (struct log_succession){
         .epoch = r->lead_epoch,
         .heard_ms = r->lead_heard ? r->lead_now_ms + (now_ms - r->lead_stamp_ms) : 0,
+        .least_ms = r->lead_now_ms,
         .fenced_at_boot_ms = r->lead_stamp_ms,
     };
     replica_unlock(r);

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "log/local.h"
 #include "replica/replica_state.h"
 
 #define RETRY_MS 200u
@@ -283,7 +284,8 @@ static void on_looked(void *ctx, const struct etcd_answer *answer) {
         init_begin(r);
     } else if (r->has_file && key_is(r, kv, "cluster") &&
                tn_bytes_equal(kv->value, tn_bytes_of(r->file.cluster, REPLICA_CLUSTER_BYTES))) {
-        swap_ended(r, true); /* an earlier start has done it */
+        log_local_continues(r->local); /* an earlier start has done it */
+        swap_ended(r, true);
     } else {
         swap_ended(r, false);
     }

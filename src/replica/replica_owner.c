@@ -54,9 +54,10 @@ uint64_t replica_owner_stamp(const struct replica_owner *o) {
     return o->head.stamp_ms + lag_least(o) - LAG_NONE;
 }
 
-/* The time of the log now, as far as the heads tell: never ahead of the true one. The first head of an
- * epoch may have been under way for long, so until the next one what the epoch before told counts too. */
-static uint64_t log_time(const struct replica_owner *o, uint64_t now_ms) {
+/* The log's time now, as far as the heads tell: never ahead of the owner's. The first head of an epoch may
+ * have been delayed. If it adds nothing to the log, all deadlines are still in the time of the epoch before,
+ * and that time counts as well until the next head arrives. */
+uint64_t replica_owner_log_ms(const struct replica_owner *o, uint64_t now_ms) {
     uint64_t head_ms = o->head.now_ms + (now_ms - replica_owner_stamp(o));
     uint64_t carried_ms = o->carried_ms != 0 ? o->carried_ms + (now_ms - o->carried_at_ms) : 0;
     return head_ms > carried_ms ? head_ms : carried_ms;
@@ -67,8 +68,9 @@ static void head_take(struct step *s, const struct replica_head *head, bool live
     struct replica_owner *o = s->owner;
     bool same = o->has_head && head->epoch == o->head.epoch &&
                 replica_nonce_equal(&head->nonce, &o->head.nonce);
+    bool carries = o->has_head && !same && head->lsn == o->head.lsn;
     o->live = live;
-    o->carried_ms = !same && o->has_head ? log_time(o, s->now_ms) : 0;
+    o->carried_ms = carries ? replica_owner_log_ms(o, s->now_ms) : 0;
     o->carried_at_ms = s->now_ms;
     if (!same) {
         lag_forget(o, s->now_ms);
@@ -187,11 +189,11 @@ static struct replica_head *swap_prepare(struct step *s, enum replica_swap_kind 
 
 static void begin_append(struct step *s, const struct replica_append *append) {
     struct replica_head *to = swap_prepare(s, REPLICA_SWAP_APPEND);
-    uint64_t head_ms = s->owner->head.now_ms; /* a renewal may be later than the batch's own time */
     TN_ASSERT(append->first_lsn == s->owner->head.lsn + 1 && append->last_lsn >= append->first_lsn);
     to->lsn = append->last_lsn;
     to->batch = append->first_lsn;
-    to->now_ms = append->now_ms > head_ms ? append->now_ms : head_ms;
+    /* The batch may have waited: the head tells the time at its stamp, which may be later. */
+    to->now_ms = append->now_ms > to->now_ms ? append->now_ms : to->now_ms;
     to->shard = append->shard;
     to->chain = append->chain;
     swap_send(s);
@@ -199,7 +201,7 @@ static void begin_append(struct step *s, const struct replica_append *append) {
 
 static void begin_take(struct step *s) {
     struct replica_owner *o = s->owner;
-    uint64_t log_ms = log_time(o, s->now_ms);
+    uint64_t log_ms = replica_owner_log_ms(o, s->now_ms);
     struct replica_head *to = swap_prepare(s, REPLICA_SWAP_TAKE);
     to->epoch++;
     to->nonce = *s->nonce;

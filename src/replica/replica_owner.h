@@ -192,6 +192,8 @@ bool replica_owner_owns(const struct replica_owner *owner, uint64_t boot_ms);
 
 /* When the last head was stamped, in this node's clock, as estimated: never earlier than the truth. */
 uint64_t replica_owner_stamp(const struct replica_owner *owner);
+/* The log's time now, estimated from the heads: never ahead of the owner's. Needs a head. */
+uint64_t replica_owner_log_ms(const struct replica_owner *owner, uint64_t now_ms);
 /* Whether the owner of the last head has been silent long enough to be deposed. */
 bool replica_owner_is_silent(const struct replica_owner *owner, uint64_t boot_ms);
 

@@ -382,6 +382,15 @@ static void standing_update(struct replica *r) {
     replica_unlock(r);
 }
 
+/* A follower judges deadlines by the owner's time, not by the wall clock of its own machine. */
+static void time_tell(struct replica *r, const struct replica_fact *fact) {
+    bool news = fact->kind == REPLICA_FACT_SEEN || fact->kind == REPLICA_FACT_READ;
+    if (news && r->owner.has_head && r->owner.role == REPLICA_FOLLOWING && !r->closing &&
+        r->follower->time != NULL) {
+        r->follower->time(r->follower->ctx, replica_owner_log_ms(&r->owner, r->now_ms));
+    }
+}
+
 void replica_tell(struct replica *r, const struct replica_fact *fact) {
     struct replica_effects effects;
     struct replica_nonce nonce;
@@ -396,6 +405,7 @@ void replica_tell(struct replica *r, const struct replica_fact *fact) {
     replica_owner_step(&r->owner, fact, r->now_ms, log_ms, &nonce, &effects);
     standing_update(r); /* before anybody is told: `owned` is never true for longer than it is */
     note_finish(r);
+    time_tell(r, fact);
     effects_do(r, &effects);
 }
 

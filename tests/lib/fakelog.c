@@ -537,6 +537,10 @@ void fakelog_tell(struct fakelog *log, bool owned, const char *leader) {
     log->follower->owner(log->follower->ctx, owned, leader);
 }
 
+void fakelog_time(struct fakelog *log, uint64_t now_ms) {
+    log->follower->time(log->follower->ctx, now_ms);
+}
+
 void fakelog_expire_once(struct fakelog *log) {
     pthread_mutex_lock(&log->lock);
     log->expires_once = true;

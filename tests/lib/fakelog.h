@@ -37,6 +37,8 @@ void fakelog_owner(struct fakelog *log, bool owned, const char *leader);
 void fakelog_owner_soon(struct fakelog *log, bool owned, const char *leader);
 /* The same, but only the telling, also while an append is under way. */
 void fakelog_tell(struct fakelog *log, bool owned, const char *leader);
+/* Tells a follower the log's time. */
+void fakelog_time(struct fakelog *log, uint64_t now_ms);
 /* The next question whether it is owned is answered with no, once. */
 void fakelog_expire_once(struct fakelog *log);
 /* It is not owned any more, and nobody is told. */

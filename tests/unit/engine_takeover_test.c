@@ -5,6 +5,7 @@
 #include "kernel/kernel.h"
 
 #define DAY_MS 86400000u
+#define LEASE_MS 60000u /* of the pool of a world */
 
 static void follower_open(struct world *world) {
     struct log_error error;
@@ -172,6 +173,54 @@ static void a_follower_that_heard_nobody_is_refused_a_clock_far_ahead(void **sta
     fakeos_clock_wall_set(world->machine, now_ms + 31ull * DAY_MS);
     follower_open(world);
     assert_int_equal(engine_lead(world->engine, &error), TN_TIME_JUMP);
+    other_free(other);
+}
+
+/* An idle owner shows the time of the log and logs nothing. */
+static void a_follower_that_heard_nobody_begins_no_earlier_than_the_last_shown_time(void **state) {
+    struct world *world = *state;
+    struct world *other = owner_and_follower(world);
+    uint64_t now_ms = engine_now(other->engine);
+    struct log_succession succession = {.epoch = 7, .least_ms = now_ms + 20ull * DAY_MS};
+    world_close(world);
+    fakelog_set_succession(world->log, &succession);
+    fakeos_clock_wall_set(world->machine, now_ms + 10ull * DAY_MS); /* behind the owner's */
+    follower_open(world);
+    fakelog_owner(world->log, true, "");
+    lead(world);
+    assert_int_equal(engine_now(world->engine), succession.least_ms);
+    world_close(world);
+    fakeos_clock_wall_set(world->machine, now_ms + 45ull * DAY_MS); /* 25 days after it */
+    follower_open(world);
+    lead(world);
+    assert_int_equal(engine_now(world->engine), now_ms + 45ull * DAY_MS);
+    other_free(other);
+}
+
+static enum kernel_state lease_state(struct world *world, struct kernel_lease_id id) {
+    struct engine_lease lease;
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_STALE, id, &lease), TN_R_OK);
+    return lease.view.state;
+}
+
+/* A follower whose wall clock is years ahead does not call a lease overdue. */
+static void a_follower_judges_deadlines_by_the_time_of_the_owner(void **state) {
+    struct world *world = *state;
+    struct world *other = owner_and_follower(world);
+    assert_int_equal(world_alloc(other, "h"), TN_R_OK);
+    struct kernel_lease_id id = other->answer.result.lease;
+    uint64_t now_ms = engine_now(other->engine);
+    world_close(world);
+    fakeos_clock_wall_set(world->machine, now_ms + 400ull * DAY_MS);
+    follower_open(world);
+    feed_from(world, other);
+    assert_int_equal(lease_state(world, id), KERNEL_ACTIVE);
+    fakelog_time(world->log, now_ms + LEASE_MS - 1);
+    assert_int_equal(lease_state(world, id), KERNEL_ACTIVE);
+    fakeos_clock_advance(world->machine, 1); /* it goes on by the boot clock */
+    assert_int_equal(lease_state(world, id), KERNEL_OVERDUE);
+    fakelog_time(world->log, now_ms); /* another owner, which is behind */
+    assert_int_equal(lease_state(world, id), KERNEL_ACTIVE);
     other_free(other);
 }
 
@@ -451,6 +500,8 @@ int main(void) {
         WORLD_TEST(limits_that_do_not_fit_refuse_the_lead_unless_they_may_stay),
         WORLD_TEST(a_new_owner_goes_on_from_the_time_of_the_one_that_it_heard),
         WORLD_TEST(a_follower_that_heard_nobody_is_refused_a_clock_far_ahead),
+        WORLD_TEST(a_follower_that_heard_nobody_begins_no_earlier_than_the_last_shown_time),
+        WORLD_TEST(a_follower_judges_deadlines_by_the_time_of_the_owner),
         WORLD_TEST(an_engine_that_has_led_goes_on_by_its_own_time),
         WORLD_TEST(an_engine_that_has_led_takes_the_time_that_it_heard),
         WORLD_TEST(ticks_go_on_in_the_time_of_the_new_lead),

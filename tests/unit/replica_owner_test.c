@@ -126,6 +126,50 @@ static void heads_that_arrive_late_do_not_delay_a_takeover(void **state) {
     assert_true(b.effects.at[0].heard);
 }
 
+/* Deadlines that the next owner has set are in its own time, which may be behind. */
+static void the_time_of_an_earlier_owner_counts_only_while_nothing_is_appended(void **state) {
+    static const struct {
+        uint64_t lsn, take_ms;
+    } cases[] = {{20, 900 + 60000 + 1150}, {25, 1000 + 1150}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct replica_head head = head_of(3, 9, 20);
+        struct replica_head next = head_of(4, 30, cases[i].lsn);
+        struct replica_fact applied = {
+            .kind = REPLICA_FACT_APPLIED, .lsn = next.lsn, .chain = next.chain};
+        struct bench b;
+        next.now_ms = 1000;
+        bench_begin(&b, &head);
+        b.now_ms += 60000;
+        bench_step(&b, &applied);
+        bench_tell(&b, REPLICA_FACT_SEEN, &next);
+        bench_tick(&b, 1150);
+        assert_true(has_effect(&b, REPLICA_DO_SWAP));
+        assert_int_equal(b.effects.at[0].to.now_ms, cases[i].take_ms);
+    }
+}
+
+/* The head of an append tells the time at its stamp, not that of a batch that has waited. */
+static void a_head_tells_the_time_at_its_stamp(void **state) {
+    struct replica_head head = head_of(3, 9, 20);
+    struct replica_fact append = {.kind = REPLICA_FACT_APPEND,
+                                  .append = {.first_lsn = 21, .last_lsn = 21, .now_ms = 5000}};
+    struct bench b;
+    (void)state;
+    bench_own(&b, &head);
+    for (unsigned i = 0; i < 3; i++) { /* renewals alone: the time goes on */
+        bench_tick(&b, 400);
+        assert_int_equal(b.effects.at[0].swap_kind, REPLICA_SWAP_RENEW);
+        assert_int_equal(b.effects.at[0].to.now_ms, b.now_ms);
+        bench_tell(&b, REPLICA_FACT_DONE, NULL);
+    }
+    b.now_ms += 100;
+    bench_step(&b, &append);
+    assert_int_equal(b.effects.at[0].swap_kind, REPLICA_SWAP_APPEND);
+    assert_int_equal(b.effects.at[0].to.stamp_ms, b.now_ms);
+    assert_int_equal(b.effects.at[0].to.now_ms, b.now_ms);
+}
+
 static void nobody_takes_over_a_closed_or_newer_log_or_one_not_applied(void **state) {
     struct replica_head head = head_of(3, 9, 20);
     struct bench b;
@@ -344,6 +388,8 @@ int main(void) {
         cmocka_unit_test(a_batch_beyond_the_end_is_surely_not_there),
         cmocka_unit_test(an_owner_can_close_the_log_for_good),
         cmocka_unit_test(a_follower_takes_over_after_silence_and_not_before),
+        cmocka_unit_test(the_time_of_an_earlier_owner_counts_only_while_nothing_is_appended),
+        cmocka_unit_test(a_head_tells_the_time_at_its_stamp),
         cmocka_unit_test(heads_that_arrive_late_do_not_delay_a_takeover),
         cmocka_unit_test(nobody_takes_over_a_closed_or_newer_log_or_one_not_applied),
         cmocka_unit_test(a_register_that_went_back_is_refused),
