@@ -164,14 +164,14 @@ static void lead_refused(struct node *node, const char *reason) {
     (void)kill(getpid(), SIGTERM);
 }
 
-/* A state cannot be replaced while it is served: the next start does it. */
-static void behind_check(struct node *node) {
-    if (!node->behind && node_log_is_behind(node)) {
-        server_log("behind",
-                   "node=%s reason=\"etcd no longer has the next log position; the next "
-                   "start fetches a snapshot of another node\"",
-                   config_text(node->config, CONFIG_NODE));
-        node->behind = true;
+/* A state cannot be replaced while it is served: the next start does it. A name is freed by the other node. */
+static void end_check(struct node *node) {
+    char reason[NODE_REASON_MAX];
+    enum node_end end = node->ends ? NODE_GOES_ON : node_log_end(node, reason);
+    if (end != NODE_GOES_ON) {
+        server_log(end == NODE_BEHIND ? "behind" : "name_taken", "node=%s reason=\"%s\"",
+                   config_text(node->config, CONFIG_NODE), reason);
+        node->ends = true;
         (void)kill(getpid(), SIGTERM);
     }
 }
@@ -253,7 +253,7 @@ static void look(struct node *node) {
         keys_follow(node);
     }
     if (standing.role == ENGINE_FOLLOWING) {
-        behind_check(node);
+        end_check(node);
     }
 }
 
@@ -294,8 +294,8 @@ bool node_stop(struct node *node) {
     return !node->refused;
 }
 
-bool node_is_behind(const struct node *node) {
-    return node->behind;
+bool node_has_ended(const struct node *node) {
+    return node->ends;
 }
 
 /* ---- Other threads ---- */

@@ -33,7 +33,7 @@ struct node {
     struct notes notes;
     uint8_t boot_id[LOG_BOOT_ID_BYTES];
     pthread_t thread;
-    bool behind;     /* the thread's: it cannot follow, and the process ends */
+    bool ends;       /* the thread's: it cannot follow, and the process ends */
     uv_mutex_t lock; /* everything below */
     uv_cond_t changed;
     bool news; /* the role may have changed */
@@ -55,8 +55,14 @@ void node_close(struct node *node);
 /* Before the local log is opened: if etcd no longer has what the directory needs next, begins it with a
  * snapshot of another node. Waits as long as none can be had. */
 enum tn_status node_seed(struct node *node, struct log_error *error);
-/* etcd no longer has what this node needs next. */
-bool node_log_is_behind(const struct node *node);
+/* Why this node can take no part until it is started again. */
+#define NODE_REASON_MAX 512u
+enum node_end {
+    NODE_GOES_ON,
+    NODE_BEHIND,    /* etcd no longer has what it needs next */
+    NODE_DUPLICATE, /* another node has its name */
+};
+enum node_end node_log_end(const struct node *node, char reason[NODE_REASON_MAX]);
 /* For replica_options.fetch; ctx is the node. */
 enum tn_status node_fetch(void *ctx, const struct replica_node *from, uint64_t from_lsn,
                           const char *path, struct log_error *error);
@@ -71,8 +77,8 @@ bool node_start(struct node *node, struct engine *engine, struct token_issuer *t
 /* Stops the broker and gives the log up. After the server. False: the node could not take the lead, and the
  * process was told to end. */
 bool node_stop(struct node *node);
-/* After node_stop: etcd no longer had what this node needed, and the process was told to end. */
-bool node_is_behind(const struct node *node);
+/* After node_stop: this node could not go on (enum node_end), and the process was told to end. */
+bool node_has_ended(const struct node *node);
 
 /* node_admin.c: what an administrator asks of it, for the server; ctx is the node. */
 struct server_cluster node_admin(struct node *node);

@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
+#include "base/hash.h"
 #include "config/secret.h"
 #include "kernel/kernel.h"
 #include "log/local.h"
@@ -53,6 +55,18 @@ static void on_notice(void *ctx, const char *line) {
     server_log_line(line);
 }
 
+/* The directory as the kernel knows it: while this process has it, no other process on this machine does. */
+static uint64_t place_of(const char *dir) {
+    struct stat at;
+    uint64_t parts[2];
+    if (stat(dir, &at) != 0) {
+        return 0;
+    }
+    parts[0] = (uint64_t)at.st_dev;
+    parts[1] = (uint64_t)at.st_ino;
+    return tn_hash64(parts, sizeof parts, 0);
+}
+
 static struct replica_options options_of(const struct node *node) {
     const struct config *config = node->config;
     bool http = strcmp(config_text(config, CONFIG_HTTP), "off") != 0;
@@ -70,6 +84,7 @@ static struct replica_options options_of(const struct node *node) {
             http ? config_advertised(config, CONFIG_ADVERTISE_HTTP, CONFIG_HTTP) : NULL,
         .version = tenure_version(),
         .boot_id = node->boot_id,
+        .place = place_of(config_text(config, CONFIG_DATA)),
         .state_version = KERNEL_STATE_VERSION,
         .leader_ttl_ms = (uint32_t)config_number(config, CONFIG_LEADER_TTL),
         .etcd_log_bytes = config_number(config, CONFIG_ETCD_LOG_BYTES),
@@ -145,10 +160,19 @@ enum tn_status node_seed(struct node *node, struct log_error *error) {
     return status;
 }
 
-bool node_log_is_behind(const struct node *node) {
+enum node_end node_log_end(const struct node *node, char reason[NODE_REASON_MAX]) {
     struct replica_standing standing;
     replica_standing_read(node->log, &standing);
-    return standing.trouble == REPLICA_TROUBLE_BEHIND;
+    (void)snprintf(reason, NODE_REASON_MAX, "%s (%s)", replica_trouble_text(standing.trouble),
+                   standing.trouble_text);
+    switch (standing.trouble) {
+    case REPLICA_TROUBLE_BEHIND:
+        return NODE_BEHIND;
+    case REPLICA_TROUBLE_DUPLICATE:
+        return NODE_DUPLICATE;
+    default:
+        return NODE_GOES_ON;
+    }
 }
 
 enum tn_status node_log_open(struct node *node, struct log *local, struct log **ret_log,

@@ -629,7 +629,7 @@ static int serve_as_node(struct daemon *daemon) {
     if (!node_stop(&daemon->node)) {
         return 2;
     }
-    return code == 0 && node_is_behind(&daemon->node) ? 1 : code;
+    return code == 0 && node_has_ended(&daemon->node) ? 1 : code;
 }
 
 static int run_engine(struct daemon *daemon) {

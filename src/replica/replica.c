@@ -138,7 +138,7 @@ void replica_clock(struct replica *r) {
     }
 }
 
-/* The instance is random; the count makes them differ. */
+/* The instance has a random half; the count makes them differ. */
 void replica_nonce_next(struct replica *r, struct replica_nonce *ret_nonce) {
     ret_nonce->words[0] = r->instance.words[0];
     ret_nonce->words[1] = r->instance.words[1] + ++r->nonces;
@@ -663,6 +663,12 @@ static void options_complete(struct replica *r) {
     }
 }
 
+static uint64_t place_of(const struct replica_options *o,
+                         const uint8_t boot_id[LOG_BOOT_ID_BYTES]) {
+    uint64_t directory = o->place != 0 ? o->place : tn_hash64(o->dir, strlen(o->dir), 0);
+    return tn_hash64(boot_id, LOG_BOOT_ID_BYTES, directory);
+}
+
 static enum tn_status open_rest(struct replica *r, const struct replica_options *options,
                                 struct log_error *error) {
     if (!texts_copy(r)) {
@@ -672,6 +678,7 @@ static enum tn_status open_rest(struct replica *r, const struct replica_options 
     if (status != TN_OK) {
         return log_fail(error, status, "no random numbers: %s", tn_status_text(status));
     }
+    r->instance.words[0] = place_of(&r->options, r->boot_id);
     status = file_load(r, error);
     return status == TN_OK && !r->manual ? clients_open(r, options, error) : status;
 }

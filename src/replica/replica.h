@@ -116,6 +116,7 @@ struct replica_options {
     const char *advertise_http; /* (none) */
     const char *version;        /* of the program (none) */
     const uint8_t *boot_id;     /* of the machine, LOG_BOOT_ID_BYTES (zeros) */
+    uint64_t place; /* of the directory on the machine: no other has the same (a hash of `dir`) */
     uint64_t config_digest;
     uint32_t state_version; /* of the kernel's state */
 

@@ -1,10 +1,12 @@
 /* Housekeeping: this node's record and the table of nodes, on every node; trimming, compaction and the
  * quota, on the owner.
  *
- * The record is swapped like the head, so that two nodes of one name notice each other. The newer one
- * gives way: an instance whose record has stood for ESTABLISHED beats puts it back when another has
- * replaced it; a younger one that finds its record replaced again and again stops. A node that starts
- * again finds the record of its former life, which nobody puts back but a call that is late.
+ * The record is swapped like the head, so that two nodes of one name notice each other. An instance says
+ * from which place it runs: the boot of its machine and its directory, which only one process can use. A
+ * record from the same place is of a former life and is replaced. A record from another place may be of a
+ * node that lives: it is replaced only if it stands unchanged for name_wait_ms, and until then this node
+ * follows but does not own the log. If it changes, another node has the name and this one stops. A node that
+ * was cut off may find its name taken: then the later one of the two processes stops.
  *
  * What may be trimmed: everything that the snapshots of a majority of the registered nodes cover (so
  * that a node can always begin with a snapshot and go on from etcd), and that all nodes seen within an
@@ -16,8 +18,7 @@
 
 #include "replica/replica_state.h"
 
-#define ESTABLISHED 3u
-#define DISPUTES 3u
+#define LOOK_MS 500u /* between two looks at the record of another instance */
 #define TRIM_KEYS 4096u
 #define NODE_AWAY_MS 3600000u
 #define COMPACT_BYTES (64u << 20)
@@ -32,6 +33,12 @@ static void record_text(char *out, size_t size, const char *text) {
     (void)snprintf(out, size, "%s", text);
 }
 
+/* The age of this process in milliseconds: of two processes, the later one has the smaller one. */
+static uint64_t beat_next(const struct replica *r) {
+    uint64_t age_ms = r->now_ms - r->keep.began_ms;
+    return age_ms > r->keep.beat ? age_ms : r->keep.beat + 1;
+}
+
 static void record_make(struct replica *r, struct replica_node *node) {
     struct log_stats stats = {0};
     r->local_store->verbs->stats(r->local_store, &stats);
@@ -43,7 +50,7 @@ static void record_make(struct replica *r, struct replica_node *node) {
     memcpy(node->boot_id, r->boot_id, sizeof node->boot_id);
     node->instance = r->instance;
     node->state_version = r->options.state_version;
-    node->beat = ++r->keep.beat;
+    node->beat = r->keep.beat = beat_next(r);
     node->wall_ms = r->os->clock_wall_ms(r->os->ctx);
     node->epoch = r->owner.has_head ? r->owner.head.epoch : 0;
     node->applied_lsn = replica_applied(r);
@@ -53,25 +60,66 @@ static void record_make(struct replica *r, struct replica_node *node) {
     node->config_digest = r->options.config_digest;
 }
 
+/* Longer than a node takes to change its record, and than an owner that was cut off stays one. */
+static uint64_t name_wait_ms(const struct replica *r) {
+    uint64_t ttl_ms = 2 * (uint64_t)r->options.leader_ttl_ms;
+    uint64_t beat_ms = REPLICA_BEAT_MS + REPLICA_BEAT_MS / 2;
+    return ttl_ms > beat_ms ? ttl_ms : beat_ms;
+}
+
+static void record_named(struct replica *r, bool named) {
+    r->keep.named = named;
+    replica_bar_update(r);
+}
+
+/* This process has put a record, and another one is there: which of the two is the later one? */
+static bool record_is_earlier(const struct replica *r, const struct replica_node *other) {
+    const struct replica_nonce *a = &other->instance;
+    const struct replica_nonce *b = &r->instance;
+    if (other->beat != r->keep.beat) {
+        return other->beat > r->keep.beat;
+    }
+    return a->words[0] != b->words[0] ? a->words[0] > b->words[0] : a->words[1] > b->words[1];
+}
+
+/* Whether the record of an instance at another place may be replaced now. */
+static bool record_stands_still(struct replica *r, const struct replica_node *other) {
+    struct replica_keep *keep = &r->keep;
+    bool known = keep->rival_beat != 0;
+    bool same = known && keep->rival_beat == other->beat &&
+                replica_nonce_equal(&keep->rival, &other->instance);
+    if (known && !same) {
+        replica_in_trouble(r, REPLICA_TROUBLE_DUPLICATE, "node %s is at %s", r->options.node,
+                           other->address);
+        return false;
+    }
+    if (!known) {
+        keep->rival = other->instance;
+        keep->rival_beat = other->beat;
+        keep->rival_ms = r->now_ms;
+    }
+    return r->now_ms - keep->rival_ms >= name_wait_ms(r);
+}
+
 /* Another record is there than this process has put: of its former life, or of another node. */
 static void record_other(struct replica *r, struct tn_bytes value) {
     struct replica_keep *keep = &r->keep;
     struct replica_node node;
     bool known = replica_node_decode(value, &node) == TN_OK;
-    bool ours = known && replica_nonce_equal(&node.instance, &r->instance);
-    bool young = keep->said_len > 0 && keep->beats_kept < ESTABLISHED;
+    bool ours = known && node.instance.words[0] == r->instance.words[0];
+    keep->said_len = 0;
+    if (known && !ours && keep->named && record_is_earlier(r, &node)) {
+        replica_in_trouble(r, REPLICA_TROUBLE_DUPLICATE, "node %s is at %s", r->options.node,
+                           node.address);
+        return;
+    }
+    if (known && !ours && !keep->named && !record_stands_still(r, &node)) {
+        keep->beat_ms = r->now_ms + LOOK_MS;
+        return;
+    }
     keep->said_len = value.len <= sizeof keep->said ? (uint32_t)value.len : 0;
     memcpy(keep->said, value.at, keep->said_len);
     keep->beat_ms = r->now_ms;
-    if (ours || !young) {
-        return;
-    }
-    keep->beats_kept = 0;
-    keep->disputes++;
-    if (keep->disputes >= DISPUTES) {
-        replica_in_trouble(r, REPLICA_TROUBLE_DUPLICATE, "node %s at %s", r->options.node,
-                           known ? node.address : "?");
-    }
 }
 
 static void on_beat(void *ctx, const struct etcd_answer *answer) {
@@ -82,12 +130,11 @@ static void on_beat(void *ctx, const struct etcd_answer *answer) {
     if (answer->outcome == ETCD_DONE) {
         memcpy(keep->said, keep->saying, keep->saying_len);
         keep->said_len = keep->saying_len;
-        keep->beats_kept++;
-        keep->disputes = keep->beats_kept < ESTABLISHED ? keep->disputes : 0;
         keep->beat_ms = r->now_ms + REPLICA_BEAT_MS;
         if (r->owner.role != REPLICA_OWNING || !keep->full) {
             replica_trouble_over(r, REPLICA_TROUBLE_FULL);
         }
+        record_named(r, true);
     } else if (answer->outcome == ETCD_COMPARE_FAILED && answer->op_count == 1 &&
                answer->ops[0].found.count > 0) {
         record_other(r, answer->ops[0].found.kvs[0].value);
@@ -161,7 +208,7 @@ static void skew_judge(struct replica *r) {
     unsigned apart = 0;
     for (unsigned i = 0; i < r->node_count; i++) {
         const struct replica_node *node = &r->nodes[i];
-        if (strcmp(node->name, r->options.node) != 0 && node->beat > 1 &&
+        if (strcmp(node->name, r->options.node) != 0 && node->beat >= REPLICA_BEAT_MS &&
             r->now_ms - node->seen_ms < 2 * (uint64_t)REPLICA_BEAT_MS) {
             others++;
             apart += node->skew_ms > SKEW_MS || node->skew_ms < -SKEW_MS;

@@ -4,7 +4,7 @@
  *      8  u32  format, 1                       72  u64  snapshot_lsn: of its newest snapshot
  *     12  u32  state version                   80  u64  clean_epoch
  *     16  16   instance: of the process        88  u64  config_digest
- *     32  u64  beat: counts the records        96  16   boot_id: of its machine
+ *     32  u64  beat: age of the process, ms    96  16   boot_id: of its machine
  *     40  u64  wall_ms: its wall clock        112       texts, each { u16 length; bytes }: name,
  *     48  u64  epoch: of the head it knows              address, http, version
  *     56  u64  applied_lsn                     ..  u32  CRC32C of the bytes before
@@ -31,7 +31,7 @@ struct replica_node {
     char http[REPLICA_ADDRESS_MAX + 1];
     char version[REPLICA_LABEL_MAX + 1];
     uint8_t boot_id[LOG_BOOT_ID_BYTES];
-    struct replica_nonce instance;
+    struct replica_nonce instance; /* of the process: its place, and a random number */
     uint32_t state_version;
     uint64_t beat;
     uint64_t wall_ms;

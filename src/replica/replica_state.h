@@ -126,16 +126,18 @@ struct replica_mark {
 struct replica_keep {
     bool beating, listing, trimming, compacting;
     uint64_t beat_ms, list_ms, trim_ms, compact_ms;
-    uint64_t beat;
+    uint64_t beat, began_ms;              /* of the last record; when this process began */
     uint8_t said[REPLICA_NODE_BYTES_MAX]; /* this node's record as etcd has it, as far as known */
     uint32_t said_len;
     uint8_t saying[REPLICA_NODE_BYTES_MAX]; /* the one under way */
     uint32_t saying_len;
-    unsigned beats_kept; /* in a row, without another instance's record in between */
-    unsigned disputes;   /* how often there was one, until this one is established */
-    uint64_t trimmed;    /* all batches before this LSN have been deleted, as far as known */
-    uint64_t trim_goal;  /* what may be deleted up to */
-    uint64_t trim_next;  /* what the next swap may delete up to; 0: nothing */
+    bool named; /* this instance has put its record */
+    /* The record of another instance, before this one has put its own: since when it stands. */
+    struct replica_nonce rival;
+    uint64_t rival_beat, rival_ms; /* 0: none was found */
+    uint64_t trimmed;   /* all batches before this LSN have been deleted, as far as known */
+    uint64_t trim_goal; /* what may be deleted up to */
+    uint64_t trim_next; /* what the next swap may delete up to; 0: nothing */
     int64_t revision, revision_before; /* of etcd, now and at the last compaction */
     uint64_t bytes, bytes_compacted;   /* of batches seen; when etcd was last compacted */
     struct replica_mark marks[REPLICA_MARKS];
@@ -199,6 +201,7 @@ struct replica {
     char leader_told[LOG_LEADER_MAX + 1];
     bool owned_told, ever_told;
     bool closing;     /* the follower is told nothing any more */
+    bool disk_barred; /* the local copy has no room */
     bool close_waits; /* the cluster was closed by this node, whose copy is not complete yet */
 
     /* From load on used by the log's thread, before it by the loading thread. */
@@ -290,6 +293,8 @@ void replica_tell_applied(struct replica *r);
 void replica_swap_turn(struct replica *r);
 uint64_t replica_swap_next_ms(const struct replica *r);
 void replica_leader_tell(struct replica *r);
+/* Whether this node may take over: its copy has room, and its name is its own. */
+void replica_bar_update(struct replica *r);
 /* Ends the append that waits, if there is one. */
 void replica_append_refuse(struct replica *r, enum tn_status status);
 

@@ -428,6 +428,8 @@ void replica_swap_begin(struct replica *r) {
                                             .state_version = r->options.state_version};
     memcpy(options.node, r->options.node, strlen(r->options.node));
     replica_owner_begin(&r->owner, &options, r->now_ms);
+    r->keep.began_ms = r->now_ms;
+    replica_bar_update(r);
     r->begun = true;
     replica_tell_applied(r);
 }
@@ -528,6 +530,10 @@ static void give_up(struct replica *r) {
     }
 }
 
+void replica_bar_update(struct replica *r) {
+    replica_owner_bar(&r->owner, r->disk_barred || !r->keep.named);
+}
+
 /* An owner whose disk stays full gives the log up to a node that can keep a copy, and does not take it
  * again before its own copy is complete. */
 static void disk_turn(struct replica *r) {
@@ -536,10 +542,12 @@ static void disk_turn(struct replica *r) {
         replica_in_trouble(r, REPLICA_TROUBLE_COPY_FULL, "%.150s", r->options.dir);
     }
     if (disk == REPLICA_DISK_STUCK) {
-        replica_owner_bar(&r->owner, true);
+        r->disk_barred = true;
+        replica_bar_update(r);
         give_up(r);
     } else if (disk == REPLICA_DISK_DRAINED) {
-        replica_owner_bar(&r->owner, false);
+        r->disk_barred = false;
+        replica_bar_update(r);
         replica_trouble_over(r, REPLICA_TROUBLE_COPY_FULL);
     }
 }

@@ -287,6 +287,7 @@ bool group_try_start(struct group *group, unsigned n, const struct group_start *
         .dir = DIR,
         .prefix = start->prefix != NULL ? start->prefix : GROUP_PREFIX,
         .node = start->name != NULL ? start->name : names[n],
+        .place = start->place != 0 ? start->place : n + 1,
         .advertise = addresses[n],
         .advertise_http = https[n],
         .state_version = start->state_version != 0 ? start->state_version : GROUP_STATE_VERSION,

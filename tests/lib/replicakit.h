@@ -78,6 +78,7 @@ struct group_start {
     bool seed;          /* fetch a snapshot if it is needed; if that fails, the node does not run */
     const char *name;   /* NULL: "n1", "n2", "n3" */
     const char *prefix; /* NULL: GROUP_PREFIX */
+    uint64_t place;     /* 0: n + 1 */
     uint32_t state_version;
     uint64_t log_bytes, quota_bytes;
 };

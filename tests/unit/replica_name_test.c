@@ -1,0 +1,129 @@
+/* The name of a node belongs to one process: the later one of two is refused, and owns nothing meanwhile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "lib/replicakit.h"
+
+static struct group group; /* large */
+static unsigned watched;   /* a node that must not own the log */
+
+static enum replica_trouble trouble_of(const struct group_node *node) {
+    struct replica_standing standing;
+    replica_standing_read(node->log, &standing);
+    return standing.trouble;
+}
+
+static bool watched_is_refused(struct group *k) {
+    assert_false(k->nodes[watched].owned);
+    return trouble_of(&k->nodes[watched]) == REPLICA_TROUBLE_DUPLICATE;
+}
+
+/* Node 0 begins, node 1 joins if there are two; somebody owns the log. */
+static struct group_node *cluster(unsigned nodes) {
+    static const struct group_start begins = {.init = true};
+    group_open(&group, 1);
+    group_start(&group, 0, &begins);
+    if (nodes > 1) {
+        group_start(&group, 1, NULL);
+    }
+    struct group_node *owner = group_await_owner(&group, 5000);
+    group_run(&group, 1000);
+    return owner;
+}
+
+static void appends(struct group_node *owner, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(group_append_wait(owner), GROUP_OK);
+    }
+}
+
+/* The first one only follows. The second one never owns the log, also if nobody does. */
+static void the_second_node_of_one_name_owns_nothing(void **state) {
+    (void)state;
+    struct group_node *owner = cluster(2);
+    struct group_start same = {.name = owner->n == 0 ? "n2" : "n1"};
+    group_start(&group, 2, &same);
+    group_kill(&group, owner->n); /* somebody must take over */
+    watched = 2;
+    assert_true(group_run_until(&group, 20000, watched_is_refused));
+    struct group_node *next = group_await_owner(&group, 5000);
+    assert_int_equal(next->n, 1 - owner->n);
+    appends(next, 3);
+    group_run(&group, 20000);
+    assert_int_equal(trouble_of(next), REPLICA_TROUBLE_NONE);
+    group_check(&group);
+    group_close(&group);
+}
+
+static void cut(struct group_node *node, bool is_cut) {
+    for (unsigned member = 0; member < FAKEETCD_MEMBERS; member++) {
+        fakeetcd_cut(node->writer, member, is_cut);
+        fakeetcd_cut(node->watcher, member, is_cut);
+    }
+}
+
+/* A node that is cut off for long loses its name to another one, and gets it back. */
+static void a_name_goes_back_to_the_node_that_had_it_first(void **state) {
+    (void)state;
+    struct group_node *owner = cluster(2);
+    struct group_node *other = &group.nodes[1 - owner->n];
+    struct group_start same = {.name = other->n == 0 ? "n1" : "n2"};
+    group_run(&group, 40000);
+    cut(other, true);
+    group_run(&group, 6000);
+    group_start(&group, 2, &same);
+    group_run(&group, 20000);
+    assert_int_equal(trouble_of(&group.nodes[2]), REPLICA_TROUBLE_NONE);
+    cut(other, false);
+    watched = 2;
+    assert_true(group_run_until(&group, 20000, watched_is_refused));
+    group_run(&group, 20000);
+    assert_int_equal(trouble_of(other), REPLICA_TROUBLE_NONE);
+    assert_int_equal(trouble_of(owner), REPLICA_TROUBLE_NONE);
+    group_close(&group);
+}
+
+/* Two that begin at once: one of them has the name. */
+static void of_two_that_start_at_once_one_is_refused(void **state) {
+    static const struct group_start same = {.name = "n9"};
+    unsigned refused = 0;
+    (void)state;
+    struct group_node *owner = cluster(1);
+    group_start(&group, 1, &same);
+    group_start(&group, 2, &same);
+    group_run(&group, 30000);
+    for (unsigned n = 1; n < 3; n++) {
+        refused += trouble_of(&group.nodes[n]) == REPLICA_TROUBLE_DUPLICATE;
+    }
+    assert_int_equal(refused, 1);
+    assert_int_equal(trouble_of(owner), REPLICA_TROUBLE_NONE);
+    group_close(&group);
+}
+
+/* Its machine has booted, or its directory was moved: nobody changes the old record. */
+static void a_node_at_another_place_has_its_name_after_a_while(void **state) {
+    static const struct group_start moved = {.place = 99};
+    (void)state;
+    appends(cluster(1), 3);
+    group_kill(&group, 0);
+    group_start(&group, 0, &moved);
+    group_run(&group, 5000);
+    assert_null(group_owner(&group));
+    appends(group_await_owner(&group, 10000), 3);
+    assert_int_equal(trouble_of(&group.nodes[0]), REPLICA_TROUBLE_NONE);
+    group_close(&group);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_second_node_of_one_name_owns_nothing),
+        cmocka_unit_test(a_name_goes_back_to_the_node_that_had_it_first),
+        cmocka_unit_test(of_two_that_start_at_once_one_is_refused),
+        cmocka_unit_test(a_node_at_another_place_has_its_name_after_a_while),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
