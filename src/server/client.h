@@ -38,6 +38,7 @@ struct server_client {
     struct server_slot *first, *last; /* writes in flight, in order */
     uint64_t begun_ns;                /* when the request being served came in, by uv_hrtime */
     uint64_t fence_until_ms;          /* a read waits for a log position; 0: it does not */
+    uint64_t owned_until_ms;          /* a read waits for a late renewal; 0: it does not */
     uint64_t tick_since_ms;           /* a read waits for the state to get there; 0: it does not */
     struct access_login login;        /* the user that it has logged in as */
     struct server_login *pending;     /* the user that it claims to be, until that is judged */

@@ -19,6 +19,7 @@
 #include "server/tick.h"
 
 #define FENCE_MS 1000u /* that a read waits for a log position */
+#define OWNED_MS 1000u /* a read waits this long for the log to be surely ours again */
 
 #define SCAN_STEPS_MAX 1024u /* of a list that finds nothing: then it answers with an empty page */
 #define LEASES_NS 1000000u   /* for one step of a list of leases, about */
@@ -471,9 +472,29 @@ static enum tn_result fence_check(struct server_client *client, uint64_t fence_l
     return TN_R_NOT_YET;
 }
 
+/* Whether this node leads and only its renewal is late: that is waited for, a second at the most. */
+static bool renewal_is_late(struct server_request *request, enum tn_result code) {
+    struct server_client *client = request->client;
+    struct engine_standing standing;
+    uint64_t now = uv_now(request->owners->loop);
+    if (code != TN_R_MASTERDOWN) {
+        return false;
+    }
+    engine_standing_read(request->owners->engine, &standing);
+    if (standing.role != ENGINE_LEADING) {
+        return false;
+    }
+    if (client->owned_until_ms == 0) {
+        client->owned_until_ms = now + OWNED_MS;
+    }
+    return now < client->owned_until_ms;
+}
+
 /* What a read that has not answered waits for; false: it has answered. */
 static bool read_waits(struct server_request *request, enum tn_result code) {
-    if (code == TN_R_NOT_YET && !request->stale) {
+    if (renewal_is_late(request, code)) {
+        schedule_wait(request->client);
+    } else if (code == TN_R_NOT_YET && !request->stale) {
         ticks_wait(request->owners->ticks, request->client);
     } else if (request->more && request->client->scan_cursor != 0) {
         schedule_go_on_later(request->client);
@@ -520,7 +541,7 @@ enum server_step server_read(struct server_request *request, struct server_answe
     }
     server_page_end(owners->pages, client);
     server_scan_end(client);
-    client->tick_since_ms = 0;
+    client->tick_since_ms = client->owned_until_ms = 0;
     client->as_is = false;
     if (answer.code != TN_R_OK) {
         server_refusal_render(owners, request->w, answer.code, request->call.detail);

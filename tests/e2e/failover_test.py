@@ -84,6 +84,18 @@ class Refusals(Case):
         self.do("expire")
         self.assertEqual(owner.do("POOL", "INFO", "p"), "MASTERDOWN no node owns the log now; try again")
 
+    def test_a_read_waits_for_a_renewal_that_is_late(self):
+        owner = self.connect(0)
+        refusal = "MASTERDOWN no node owns the log now; try again"
+
+        def answered():
+            self.do("expire")
+            owner.send("POOL", "INFO", "p")
+            self.do("renew")
+            reply = owner.read()
+            return reply if reply != refusal else None  # the machine was busy for a second
+        self.assertEqual(pairs(until(answered, "an answer"))["active"], 0)
+
     def test_after_readonly_a_follower_reads_its_own_state(self):
         owner = self.connect(0)
         made = pairs(owner.do("ALLOC", "p", "h", "COUNT", "2"))

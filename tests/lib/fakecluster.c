@@ -9,6 +9,7 @@
  *     lost            the owner loses the log, and no node owns it
  *     sync            the others get what the owner has committed
  *     expire          the owner's time is over and it has not noticed
+ *     renew           after that: its time goes on
  *     doubt           the next append of the owner is stored, and the owner does not know
  *     shut, open      appends of the owner are not answered; they are
  *     waiting         waits until an append of the owner is not answered
@@ -217,6 +218,8 @@ static bool obey(const char *line) {
         sync_from((unsigned)owner);
     } else if (strcmp(line, "expire\n") == 0) {
         fakelog_expire(log);
+    } else if (strcmp(line, "renew\n") == 0) {
+        fakelog_renew(log);
     } else if (strcmp(line, "doubt\n") == 0) {
         nodes[owner].doubted = true;
         fakelog_fail(log, TN_DOUBT, 1, true);

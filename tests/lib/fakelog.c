@@ -513,6 +513,12 @@ void fakelog_expire(struct fakelog *log) {
     pthread_mutex_unlock(&log->lock);
 }
 
+void fakelog_renew(struct fakelog *log) {
+    pthread_mutex_lock(&log->lock);
+    log->owned = true;
+    pthread_mutex_unlock(&log->lock);
+}
+
 void fakelog_owner_soon(struct fakelog *log, bool owned, const char *leader) {
     pthread_mutex_lock(&log->lock);
     while (log->busy) {

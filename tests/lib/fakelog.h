@@ -43,6 +43,8 @@ void fakelog_time(struct fakelog *log, uint64_t now_ms);
 void fakelog_expire_once(struct fakelog *log);
 /* It is not owned any more, and nobody is told. */
 void fakelog_expire(struct fakelog *log);
+/* After that: it is owned again, and nobody is told. */
+void fakelog_renew(struct fakelog *log);
 /* Another owner commits this batch: stores it and hands it to the follower; what that said. */
 enum tn_status fakelog_feed(struct fakelog *log, const struct log_batch *batch);
 /* Hands over the n-th stored batch. */
