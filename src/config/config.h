@@ -304,6 +304,10 @@ static inline const char *config_advertised(const struct config *config,
 /* Whether an address that is listened on is for this machine only. */
 bool config_is_local(const struct config *config);
 
+/* Of what the nodes of a cluster must have in common: declared pools, sensors and rules, limits, and the times
+ * of ownership. 0: no memory. */
+uint64_t config_cluster_digest(const struct config *config);
+
 /* What the settings say where a description says nothing. Strings are the configuration's. */
 struct sensor_defaults config_sensor_defaults(const struct config *config);
 /* The description as JSON, to be freed; NULL: no memory. */

@@ -1,8 +1,10 @@
 /* The section [cluster]: whether its settings make sense together. */
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "config/config.h"
 #include "etcd/address.h"
 #include "server/listen_address.h"
@@ -116,4 +118,54 @@ void config_cluster_check(struct config *config) {
     if (!is_set(config, CONFIG_CLUSTER_SECRET)) {
         wrong(config, CONFIG_CLUSTER_SECRET, "a cluster needs the secret that its nodes share");
     }
+}
+
+/* ---- The digest ---- */
+
+/* Of the text that the last piece added to the stream; the stream begins anew. */
+static uint64_t piece_hash(FILE *out, char *const *text, const size_t *len) {
+    (void)fflush(out);
+    uint64_t hash = tn_hash64(*text, *len, 0);
+    rewind(out);
+    return hash;
+}
+
+static void setting_put(const struct config *config, unsigned setting, FILE *out) {
+    const struct config_value *value = &config->values[setting];
+    if (value->text != NULL) {
+        (void)fprintf(out, "%s %" PRIu64 "\n", config_row(setting).name, value->number);
+    }
+}
+
+/* The order of declarations does not matter, so the pieces are added up. */
+uint64_t config_cluster_digest(const struct config *config) {
+    char *text = NULL;
+    size_t len = 0;
+    uint64_t digest = 0;
+    FILE *out = open_memstream(&text, &len);
+    if (out == NULL) {
+        return 0; /* not known */
+    }
+    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_POOL].count; i++) {
+        config_pool_print(config_pool_at(config, i), out);
+        digest += piece_hash(out, &text, &len);
+    }
+    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_SENSOR].count; i++) {
+        config_sensor_print(config_sensor_at(config, i), out);
+        digest += piece_hash(out, &text, &len);
+    }
+    for (uint32_t i = 0; i < config->declared[CONFIG_KIND_RULE].count; i++) {
+        config_rule_print(config_rule_at(config, i), out);
+        digest += piece_hash(out, &text, &len);
+    }
+    for (unsigned i = CONFIG_OWN_COUNT; i < CONFIG_COUNT; i++) {
+        setting_put(config, i, out);
+    }
+    setting_put(config, CONFIG_LEADER_TTL, out);
+    setting_put(config, CONFIG_SENSOR_FENCING, out);
+    setting_put(config, CONFIG_SENSOR_FENCE, out);
+    digest += piece_hash(out, &text, &len);
+    (void)fclose(out);
+    free(text);
+    return digest != 0 ? digest : 1;
 }

@@ -190,6 +190,9 @@ static void promote(struct node *node) {
         lead_refused(node, error.text);
         return;
     }
+    if (node_log_has_gap(node)) {
+        (void)engine_tick(node->engine);
+    }
     if (!keys_prepare(node) || !broker_begin(node)) {
         step_back(node);
         return;

@@ -55,6 +55,11 @@ void node_close(struct node *node);
 /* Before the local log is opened: if etcd no longer has what the directory needs next, begins it with a
  * snapshot of another node. Waits as long as none can be had. */
 enum tn_status node_seed(struct node *node, struct log_error *error);
+/* The configuration was read anew: other nodes are told whether it is the same as theirs. Nothing, if there is no
+ * cluster. */
+void node_config_read(struct node *node, const struct config *config);
+/* Log positions were passed over at the end of the log: no snapshot covers them before the next command. */
+bool node_log_has_gap(const struct node *node);
 /* Why this node can take no part until it is started again. */
 #define NODE_REASON_MAX 512u
 enum node_end {

@@ -85,6 +85,7 @@ static struct replica_options options_of(const struct node *node) {
         .version = tenure_version(),
         .boot_id = node->boot_id,
         .place = place_of(config_text(config, CONFIG_DATA)),
+        .config_digest = config_cluster_digest(config),
         .state_version = KERNEL_STATE_VERSION,
         .leader_ttl_ms = (uint32_t)config_number(config, CONFIG_LEADER_TTL),
         .etcd_log_bytes = config_number(config, CONFIG_ETCD_LOG_BYTES),
@@ -158,6 +159,18 @@ enum tn_status node_seed(struct node *node, struct log_error *error) {
     }
     setup_free(&setup);
     return status;
+}
+
+void node_config_read(struct node *node, const struct config *config) {
+    if (node->log != NULL) {
+        replica_config_set(node->log, config_cluster_digest(config));
+    }
+}
+
+bool node_log_has_gap(const struct node *node) {
+    struct replica_standing standing;
+    replica_standing_read(node->log, &standing);
+    return standing.head_lsn > standing.applied_lsn;
 }
 
 enum node_end node_log_end(const struct node *node, char reason[NODE_REASON_MAX]) {

@@ -85,6 +85,7 @@ static void reload(void *ctx) {
     daemon->declared = (struct config_reconcile_report){0};
     daemon->next_is_good =
         config_load(&daemon->next, daemon->os, daemon->argc, daemon->argv, mistake, &daemon->next);
+    node_config_read(&daemon->node, daemon->next_is_good ? &daemon->next : &daemon->config);
     if (daemon->next_is_good && leads(daemon)) {
         daemon->declared = config_reconcile(daemon->engine, &daemon->next);
     }
@@ -266,11 +267,10 @@ static void role_changed(void *ctx, struct engine *engine) {
 static void declare(void *ctx) {
     struct daemon *daemon = ctx;
     struct config fresh;
-    if (config_load(&fresh, daemon->os, daemon->argc, daemon->argv, mistake, &fresh)) {
-        (void)config_reconcile(daemon->engine, &fresh);
-    } else {
-        (void)config_reconcile(daemon->engine, &daemon->config);
-    }
+    bool good = config_load(&fresh, daemon->os, daemon->argc, daemon->argv, mistake, &fresh);
+    const struct config *config = good ? &fresh : &daemon->config;
+    node_config_read(&daemon->node, config);
+    (void)config_reconcile(daemon->engine, config);
     config_free(&fresh);
 }
 

@@ -3,7 +3,6 @@
 #include "replica/replica.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,101 +17,10 @@
 
 #define TTL_MS_DEFAULT 2000u
 #define LOG_BYTES_DEFAULT ((uint64_t)256 << 20)
-#define UNREACHABLE_MS 5000u /* without an answer, until it is said */
 #define ASK_AGAIN_MS 50u
 #define STALE_UNKNOWN_MS ((uint64_t)1 << 32) /* 49 days: more than anybody allows */
 #define FULL_RETRY_MS 200u                   /* a full disk may have room again */
 #define LEAVE_MS 1000u                       /* for giving the log up when it is closed */
-
-/* ---- Troubles ---- */
-
-static const struct {
-    const char *name, *text;
-    bool final;
-} trouble_rows[] = {
-#define TROUBLE_ROW(name, text, final) {#name, text, final},
-    REPLICA_TROUBLE_TABLE(TROUBLE_ROW)
-#undef TROUBLE_ROW
-};
-
-const char *replica_trouble_name(enum replica_trouble trouble) {
-    return trouble_rows[trouble].name;
-}
-
-const char *replica_trouble_text(enum replica_trouble trouble) {
-    return trouble_rows[trouble].text;
-}
-
-bool replica_trouble_is_final(enum replica_trouble trouble) {
-    return trouble_rows[trouble].final;
-}
-
-void replica_notice(struct replica *r, const char *format, ...) {
-    char line[1024];
-    va_list arguments;
-    if (r->log.notice == NULL) {
-        return;
-    }
-    va_start(arguments, format);
-    (void)vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    r->log.notice(r->log.notice_ctx, line);
-}
-
-void replica_in_trouble(struct replica *r, enum replica_trouble trouble, const char *format, ...) {
-    char text[sizeof r->standing.trouble_text];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    replica_lock(r);
-    struct replica_standing *standing = &r->standing;
-    bool stopped = replica_trouble_is_final(standing->trouble);
-    bool news = !stopped && standing->trouble != trouble;
-    if (news) {
-        standing->trouble = trouble;
-        memcpy(standing->trouble_text, text, sizeof text);
-    }
-    replica_unlock(r);
-    if (replica_trouble_is_final(trouble)) {
-        r->follow.stopped = true;
-    }
-    if (news) {
-        replica_notice(r, "event=replica_trouble reason=%s details=\"%s\" text=\"%s\"",
-                       replica_trouble_name(trouble), text, replica_trouble_text(trouble));
-    }
-}
-
-void replica_trouble_over(struct replica *r, enum replica_trouble trouble) {
-    replica_lock(r);
-    bool over = r->standing.trouble == trouble && trouble != REPLICA_TROUBLE_NONE;
-    if (over) {
-        r->standing.trouble = REPLICA_TROUBLE_NONE;
-        r->standing.trouble_text[0] = '\0';
-    }
-    replica_unlock(r);
-    if (over) {
-        replica_notice(r, "event=replica_trouble_over reason=%s", replica_trouble_name(trouble));
-    }
-}
-
-bool replica_is_stopped(struct replica *r) {
-    return r->follow.stopped;
-}
-
-void replica_answered(struct replica *r) {
-    r->unreachable_ms = 0;
-    replica_trouble_over(r, REPLICA_TROUBLE_UNREACHABLE);
-    replica_trouble_over(r, REPLICA_TROUBLE_DENIED);
-}
-
-void replica_unanswered(struct replica *r, enum etcd_reason reason) {
-    if (r->unreachable_ms == 0) {
-        r->unreachable_ms = r->now_ms;
-    } else if (r->now_ms - r->unreachable_ms >= UNREACHABLE_MS) {
-        replica_in_trouble(r, REPLICA_TROUBLE_UNREACHABLE, "%s", etcd_reason_text(reason));
-    }
-}
 
 /* ---- Small things ---- */
 
@@ -339,7 +247,7 @@ static void replica_succession(struct log *base, struct log_succession *ret_succ
         .epoch = r->lead_epoch,
         .heard_ms = r->lead_heard ? r->lead_now_ms + (now_ms - r->lead_stamp_ms) : 0,
         .least_ms = r->lead_now_ms,
-        .fenced_at_boot_ms = r->lead_stamp_ms,
+        .fenced_at_boot_ms = r->lead_fenced_ms,
     };
     replica_unlock(r);
 }
@@ -464,6 +372,14 @@ static void replica_clean(struct log *base, uint64_t epoch) {
     }
     if (epoch > atomic_load(&r->clean_epoch)) { /* it is said often, and by one thread */
         atomic_store(&r->clean_epoch, epoch);
+        atomic_store(&r->beat_now, true);
+        replica_wake(r);
+    }
+}
+
+void replica_config_set(struct log *log, uint64_t digest) {
+    struct replica *r = replica_of(log);
+    if (atomic_exchange(&r->config_digest, digest) != digest) {
         atomic_store(&r->beat_now, true);
         replica_wake(r);
     }
@@ -654,6 +570,7 @@ static void options_complete(struct replica *r) {
     r->writer = o->writer;
     r->watcher = o->watcher;
     r->wake = -1;
+    atomic_store(&r->config_digest, o->config_digest);
     r->begin.state = o->init ? BEGIN_LOOKING : BEGIN_CONTACT;
     r->log =
         (struct log){.verbs = &replica_verbs, .notice = o->notice, .notice_ctx = o->notice_ctx};

@@ -117,7 +117,7 @@ struct replica_options {
     const char *version;        /* of the program (none) */
     const uint8_t *boot_id;     /* of the machine, LOG_BOOT_ID_BYTES (zeros) */
     uint64_t place; /* of the directory on the machine: no other has the same (a hash of `dir`) */
-    uint64_t config_digest;
+    uint64_t config_digest; /* of what all nodes should have in common; 0: not known */
     uint32_t state_version; /* of the kernel's state */
 
     uint32_t leader_ttl_ms;    /* T (2000) */
@@ -185,6 +185,9 @@ void replica_standing_read(struct log *log, struct replica_standing *ret_standin
 /* The registered nodes, this one too, by name; how many. Those not heard of for an hour are kept
  * until replica_forget. */
 unsigned replica_nodes(struct log *log, struct replica_node out[REPLICA_NODES_MAX]);
+
+/* The configuration was read anew: others are told with the next record. From any thread. */
+void replica_config_set(struct log *log, uint64_t digest);
 
 /* ---- Requests, from any thread but the log's own; they wait for etcd for up to 5 s. ---- */
 

@@ -88,7 +88,9 @@ static void restored_begin(struct replica *r, const struct replica_head *head) {
     }
     r->begin.found = *head;
     r->begin.state = BEGIN_WAITING;
-    r->begin.next_ms = r->now_ms + 2 * (uint64_t)r->options.leader_ttl_ms;
+    uint32_t ttl_ms =
+        head->ttl_ms > r->options.leader_ttl_ms ? head->ttl_ms : r->options.leader_ttl_ms;
+    r->begin.next_ms = r->now_ms + 2 * (uint64_t)ttl_ms;
 }
 
 static void join(struct replica *r, const struct replica_head *head) {
@@ -165,7 +167,7 @@ static void on_swapped(void *ctx, const struct etcd_answer *answer) {
     } else if (answer->reason == ETCD_DENIED) {
         replica_in_trouble(r, REPLICA_TROUBLE_DENIED, "%s", answer->message);
     } else { /* the same again, until the outcome is known */
-        replica_unanswered(r, answer->reason);
+        replica_unanswered(r, answer);
     }
 }
 
@@ -216,6 +218,7 @@ static void head_prepare(struct replica *r) {
     memset(head, 0, sizeof *head);
     head->flags = REPLICA_RESIGNED;
     head->state_version = r->options.state_version;
+    head->ttl_ms = r->options.leader_ttl_ms;
     head->epoch = r->begin.found.epoch > r->file.epoch ? r->begin.found.epoch : r->file.epoch;
     head->epoch++;
     replica_nonce_next(r, &head->nonce);
@@ -274,7 +277,7 @@ static void on_looked(void *ctx, const struct etcd_answer *answer) {
         if (answer->reason == ETCD_DENIED) {
             replica_in_trouble(r, REPLICA_TROUBLE_DENIED, "%s", answer->message);
         } else {
-            replica_unanswered(r, answer->reason);
+            replica_unanswered(r, answer);
         }
         return;
     }

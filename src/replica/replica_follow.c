@@ -358,7 +358,7 @@ static void on_read(void *ctx, const struct etcd_answer *answer) {
             replica_in_trouble(r, REPLICA_TROUBLE_DENIED, "%s", answer->message);
             replica_follow_restart(r, SLOW_MS);
         } else {
-            replica_unanswered(r, answer->reason);
+            replica_unanswered(r, answer);
             replica_follow_restart(r, RETRY_MS);
         }
         return;

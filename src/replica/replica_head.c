@@ -6,6 +6,7 @@
 #include "base/hash.h"
 
 #define FORMAT 1u
+#define FORMAT_TTL 2u /* of a head that tells ttl_ms */
 
 static const char head_magic[8] = {'T', 'E', 'N', 'U', 'R', 'E', 'H', 'D'};
 static const char batch_magic[8] = {'T', 'E', 'N', 'U', 'R', 'E', 'B', 'T'};
@@ -27,10 +28,10 @@ static struct replica_nonce nonce_read(struct tn_reader *r) {
 void replica_head_encode(const struct replica_head *head, uint8_t out[REPLICA_HEAD_BYTES]) {
     struct tn_writer w = tn_writer_of(out, REPLICA_HEAD_BYTES);
     tn_write_raw(&w, head_magic, sizeof head_magic);
-    tn_write32(&w, FORMAT);
+    tn_write32(&w, head->ttl_ms != 0 ? FORMAT_TTL : FORMAT);
     tn_write32(&w, head->flags);
     tn_write32(&w, head->state_version);
-    tn_write32(&w, 0);
+    tn_write32(&w, head->ttl_ms);
     tn_write64(&w, head->epoch);
     nonce_write(&w, &head->nonce);
     tn_write64(&w, head->seq);
@@ -45,23 +46,25 @@ void replica_head_encode(const struct replica_head *head, uint8_t out[REPLICA_HE
     TN_ASSERT(!w.overflow && w.len == REPLICA_HEAD_BYTES);
 }
 
-/* Magic and format: TN_OK, TN_CORRUPT, TN_VERSION. */
-static enum tn_status kind_read(struct tn_reader *r, const char magic[8]) {
+/* Magic and format, up to `newest`: TN_OK, TN_CORRUPT, TN_VERSION. */
+static enum tn_status kind_read(struct tn_reader *r, const char magic[8], uint32_t newest,
+                                uint32_t *ret_format) {
     char found[8];
     if (!tn_read_raw(r, found, sizeof found) || memcmp(found, magic, sizeof found) != 0) {
         return TN_CORRUPT;
     }
-    uint32_t format = tn_read32(r);
+    *ret_format = tn_read32(r);
     if (r->bad) {
         return TN_CORRUPT;
     }
-    return format == FORMAT ? TN_OK : TN_VERSION;
+    return *ret_format >= FORMAT && *ret_format <= newest ? TN_OK : TN_VERSION;
 }
 
 enum tn_status replica_head_decode(struct tn_bytes bytes, struct replica_head *ret_head) {
     struct tn_reader r = tn_reader_of(bytes.at, bytes.len);
     struct replica_head head;
-    enum tn_status status = kind_read(&r, head_magic);
+    uint32_t format;
+    enum tn_status status = kind_read(&r, head_magic, FORMAT_TTL, &format);
     if (status != TN_OK) {
         return status;
     }
@@ -72,7 +75,9 @@ enum tn_status replica_head_decode(struct tn_bytes bytes, struct replica_head *r
     memset(&head, 0, sizeof head);
     head.flags = tn_read32(&r);
     head.state_version = tn_read32(&r);
-    if (tn_read32(&r) != 0 || (head.flags & ~(uint32_t)(REPLICA_RESIGNED | REPLICA_CLOSED)) != 0) {
+    head.ttl_ms = tn_read32(&r);
+    if ((format == FORMAT_TTL) != (head.ttl_ms != 0) ||
+        (head.flags & ~(uint32_t)(REPLICA_RESIGNED | REPLICA_CLOSED)) != 0) {
         return TN_CORRUPT;
     }
     head.epoch = tn_read64(&r);
@@ -134,7 +139,8 @@ enum tn_status replica_batch_decode(struct tn_bytes bytes, uint64_t first_lsn,
     struct tn_reader r = tn_reader_of(bytes.at, bytes.len);
     struct replica_stamp stamp;
     struct log_batch batch;
-    enum tn_status status = kind_read(&r, batch_magic);
+    uint32_t format;
+    enum tn_status status = kind_read(&r, batch_magic, FORMAT, &format);
     if (status != TN_OK) {
         return status;
     }

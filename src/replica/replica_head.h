@@ -3,14 +3,16 @@
  * head, REPLICA_HEAD_BYTES:
  *
  *      0  magic "TENUREHD"
- *      8  u32  format, 1                       64  u64  batch: first LSN of the last batch, its key
+ *      8  u32  format, 1 or 2                  64  u64  batch: first LSN of the last batch, its key
  *     12  u32  flags                           72  u64  now_ms: time of the log
  *     16  u32  state version of the kernel     80  u64  shard
- *     20  u32  0                               88  u64  chain: after the last batch
+ *     20  u32  ttl_ms: of the owner            88  u64  chain: after the last batch
  *     24  u64  epoch: of the ownership         96  u64  stamp_ms: the owner's boot clock
  *     32  16   nonce: of the ownership        104  52   node: the owner's name, padded with zeros
  *     48  u64  seq: of the swap, in all       156  u32  CRC32C of the bytes before
  *     56  u64  lsn: of the last command
+ *
+ * Format 1 has no ttl_ms, which is 0 there.
  *
  * batch, REPLICA_BATCH_BYTES and the payload:
  *
@@ -49,6 +51,7 @@ struct replica_nonce {
 struct replica_head {
     uint32_t flags;
     uint32_t state_version;
+    uint32_t ttl_ms; /* how long the owner counts on a head that it has put; 0: not known */
     uint64_t epoch;
     struct replica_nonce nonce;
     uint64_t seq;

@@ -57,7 +57,7 @@ static void record_make(struct replica *r, struct replica_node *node) {
     node->copied_lsn = replica_copy_lsn(r);
     node->snapshot_lsn = stats.snapshot_lsn;
     node->clean_epoch = atomic_load(&r->clean_epoch);
-    node->config_digest = r->options.config_digest;
+    node->config_digest = atomic_load(&r->config_digest);
 }
 
 /* Longer than a node takes to change its record, and than an owner that was cut off stays one. */
@@ -223,6 +223,30 @@ static void skew_judge(struct replica *r) {
     r->owner.options.wait_ms = skewed ? r->options.leader_ttl_ms : 0;
 }
 
+/* Each owner applies what its own file declares: a node whose file differs would change it at its takeover.
+ * Told once for each different configuration, and again when it was the same meanwhile. */
+static void config_judge(struct replica *r) {
+    uint64_t ours = atomic_load(&r->config_digest);
+    const struct replica_node *other = NULL;
+    for (unsigned i = 0; i < r->node_count; i++) {
+        const struct replica_node *node = &r->nodes[i];
+        if (node->config_digest != 0 && ours != 0 && node->config_digest != ours &&
+            strcmp(node->name, r->options.node) != 0 &&
+            r->now_ms - node->seen_ms < 3 * (uint64_t)REPLICA_BEAT_MS) {
+            other = node;
+        }
+    }
+    if (other != NULL && r->keep.differs != (other->config_digest ^ ours)) {
+        replica_notice(
+            r,
+            "event=replica_config_differs node=%s text=\"node %s has other declared pools, "
+            "sensors, rules, limits, leader_ttl or sensor fencing in its configuration: keep "
+            "the files of all nodes the same\"",
+            other->name, other->name);
+    }
+    r->keep.differs = other != NULL ? other->config_digest ^ ours : 0;
+}
+
 static void on_listed(void *ctx, const struct etcd_answer *answer) {
     struct replica *r = ctx;
     struct replica_node *nodes = NULL;
@@ -244,6 +268,7 @@ static void on_listed(void *ctx, const struct etcd_answer *answer) {
     replica_unlock(r);
     free(nodes);
     skew_judge(r);
+    config_judge(r);
     replica_leader_tell(r);
 }
 

@@ -81,10 +81,14 @@ static void head_take(struct step *s, const struct replica_head *head, bool live
     lag_note(o, s->now_ms);
 }
 
+/* T of the owner of the last head, if it is longer than ours: that owner counts on it. */
+static uint64_t owner_ttl_ms(const struct replica_owner *o) {
+    return o->head.ttl_ms > o->options.ttl_ms ? o->head.ttl_ms : o->options.ttl_ms;
+}
+
 static uint64_t take_at(const struct replica_owner *o) {
-    const struct replica_owner_options *options = &o->options;
-    uint64_t silence_ms =
-        (uint64_t)options->ttl_ms + options->ttl_ms / 10 + MARGIN_MS + options->wait_ms;
+    uint64_t ttl_ms = owner_ttl_ms(o);
+    uint64_t silence_ms = ttl_ms + ttl_ms / 10 + MARGIN_MS + o->options.wait_ms;
     uint64_t at_ms =
         (o->head.flags & REPLICA_RESIGNED) != 0 ? 0 : replica_owner_stamp(o) + silence_ms;
     return at_ms > o->take_after_ms ? at_ms : o->take_after_ms;
@@ -180,6 +184,7 @@ static struct replica_head *swap_prepare(struct step *s, enum replica_swap_kind 
     o->seq = (o->head.seq > o->seq ? o->head.seq : o->seq) + 1;
     o->swap.to.seq = o->seq;
     o->swap.to.stamp_ms = s->now_ms;
+    o->swap.to.ttl_ms = o->options.ttl_ms;
     /* An owner that does not tell the time yet: the new stamp must not hide the time since the last. */
     uint64_t log_ms = s->log_ms != 0 ? s->log_ms : o->head.now_ms + (s->now_ms - o->head.stamp_ms);
     o->swap.to.now_ms = log_ms > o->head.now_ms ? log_ms : o->head.now_ms;
@@ -233,6 +238,7 @@ static void swap_done(struct step *s) {
     struct replica_owner *o = s->owner;
     enum replica_swap_kind kind = o->swap.kind;
     uint64_t stamp_ms = o->swap.stamp_ms;
+    struct replica_head from = o->head;
     o->head = o->swap.to;
     memset(&o->swap, 0, sizeof o->swap);
     o->swap.stamp_ms = stamp_ms; /* for the next renewal */
@@ -245,6 +251,7 @@ static void swap_done(struct step *s) {
     if (kind == REPLICA_SWAP_TAKE) {
         o->role = REPLICA_OWNING;
         struct replica_effect *effect = effect_add(s, REPLICA_DO_LEAD);
+        effect->from = from;
         effect->to = o->head;
         effect->heard = o->live;
     } else if (kind == REPLICA_SWAP_APPEND) {
@@ -577,7 +584,7 @@ bool replica_owner_owns(const struct replica_owner *owner, uint64_t boot_ms) {
 
 bool replica_owner_is_silent(const struct replica_owner *owner, uint64_t boot_ms) {
     return owner->role != REPLICA_OWNING && owner->has_head &&
-           boot_ms >= replica_owner_stamp(owner) + owner->options.ttl_ms;
+           boot_ms >= replica_owner_stamp(owner) + owner_ttl_ms(owner);
 }
 
 uint64_t replica_owner_next_ms(const struct replica_owner *o) {

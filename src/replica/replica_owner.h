@@ -89,7 +89,7 @@ struct replica_fact {
 enum replica_effect_kind {
     REPLICA_DO_SWAP, /* if the head is `from`, put `to` (and the batch of an append) */
     REPLICA_DO_READ, /* read the head, and the batch of the append under way, linearizably */
-    REPLICA_DO_LEAD, /* the role is OWNING now; `heard`: `to.now_ms` follows from the last owner's time */
+    REPLICA_DO_LEAD, /* the role is OWNING now, after `from`; `heard`: `to.now_ms` follows from the last owner's time */
     REPLICA_DO_FOLLOW,   /* the role is FOLLOWING now */
     REPLICA_DO_APPENDED, /* the append has ended: TN_OK, TN_NOSPACE, TN_LOST (surely not), TN_DOUBT */
     REPLICA_DO_REFUSE,   /* see the reason; a refusal that halts does so for good */

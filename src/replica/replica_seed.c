@@ -40,7 +40,9 @@ struct seed {
     uint64_t oldest; /* first LSN of the oldest batch; head.lsn + 1 if there is none */
     struct replica_node nodes[REPLICA_NODES_MAX];
     unsigned node_count;
-    bool done; /* the call has ended */
+    bool done;    /* the call has ended */
+    bool refused; /* etcd denies access, or is not trusted: the replicated log says so */
+    bool told;    /* that etcd does not answer */
 };
 
 /* ---- What etcd has ---- */
@@ -53,10 +55,25 @@ static void nodes_take(struct seed *seed, const struct etcd_found *found) {
     }
 }
 
+static void not_answered(struct seed *seed, const struct etcd_answer *answer) {
+    char line[ETCD_MESSAGE_MAX + 128];
+    seed->refused = answer->reason == ETCD_DENIED || answer->reason == ETCD_UNTRUSTED;
+    if (seed->refused || seed->told || seed->options->notice == NULL) {
+        return;
+    }
+    seed->told = true;
+    bool says = answer->message != NULL && answer->message[0] != '\0';
+    (void)snprintf(line, sizeof line,
+                   "event=etcd_awaited details=\"%s\" text=\"etcd does not answer yet\"",
+                   says ? answer->message : etcd_reason_text(answer->reason));
+    seed->options->notice(seed->options->notice_ctx, line);
+}
+
 static void on_looked(void *ctx, const struct etcd_answer *answer) {
     struct seed *seed = ctx;
     seed->done = true;
     if (answer->outcome != ETCD_DONE || answer->op_count != 4) {
+        not_answered(seed, answer);
         return;
     }
     const struct etcd_found *cluster = &answer->ops[0].found;
@@ -126,7 +143,7 @@ static enum tn_status look_wait(struct seed *seed, struct log_error *error) {
     }
     uint64_t now_ms = seed->os->clock_boot_ms(seed->os->ctx);
     uint64_t until_ms = now_ms + SEED_WAIT_MS;
-    while (!seed->answered && now_ms < until_ms) {
+    while (!seed->answered && !seed->refused && now_ms < until_ms) {
         look(seed, etcd, now_ms);
         while (!seed->done) {
             step(seed, etcd, until_ms);

@@ -7,6 +7,7 @@
  *   replica_keep.c    the node's record, the table of nodes, trimming, compaction, quota
  *   replica_ask.c     requests of other threads that need etcd: notes, forgetting a node
  *   replica_seed.c    before all that: beginning with a snapshot of another node
+ *   replica_trouble.c why this node does not do its part
  *   replica_copy.c    the local copy, its thread, the file `replica`, the snapshot store
  *
  * Threads and what belongs to them
@@ -144,6 +145,7 @@ struct replica_keep {
     unsigned mark_count;
     uint64_t mark_bytes;
     bool warned, full, skewed;
+    uint64_t differs; /* the digest of another node's configuration that was told as different */
 };
 
 struct replica_copy {
@@ -213,6 +215,7 @@ struct replica {
 
     _Atomic uint64_t valid_until_ms;
     _Atomic uint64_t clean_epoch;
+    _Atomic uint64_t config_digest;
     _Atomic bool beat_now;    /* the record has changed */
     _Atomic bool closes_next; /* the next resign closes the cluster */
 
@@ -234,6 +237,7 @@ struct replica {
     enum tn_status resign_status;
     struct replica_ask *asks;
     uint64_t lead_now_ms, lead_stamp_ms; /* of the takeover */
+    uint64_t lead_fenced_ms;             /* see log_succession */
     uint64_t lead_epoch;
     bool lead_heard;
     struct replica_standing standing;
@@ -260,7 +264,7 @@ static inline uint64_t replica_applied(const struct replica *r) {
     return r->position.next_lsn - 1;
 }
 
-/* replica.c */
+/* replica.c, replica_trouble.c */
 void replica_lock(struct replica *r);
 void replica_unlock(struct replica *r);
 void replica_wake(struct replica *r);
@@ -283,7 +287,7 @@ static inline struct tn_bytes replica_key_bytes(const struct replica_key *key) {
 /* The time now, at the beginning of a callback: what follows counts from it. */
 void replica_clock(struct replica *r);
 void replica_answered(struct replica *r); /* etcd has answered */
-void replica_unanswered(struct replica *r, enum etcd_reason reason);
+void replica_unanswered(struct replica *r, const struct etcd_answer *answer);
 
 /* replica_swap.c */
 void replica_swap_begin(struct replica *r); /* the owner's decisions, from first contact on */

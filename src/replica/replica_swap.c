@@ -287,6 +287,10 @@ static void on_lead(struct replica *r, const struct replica_effect *effect) {
     r->lead_epoch = effect->to.epoch;
     r->lead_now_ms = effect->to.now_ms;
     r->lead_stamp_ms = effect->to.stamp_ms;
+    r->lead_fenced_ms = effect->to.stamp_ms;
+    if (effect->from.ttl_ms > effect->to.ttl_ms) { /* guardians of a longer T live longer */
+        r->lead_fenced_ms += effect->from.ttl_ms - effect->to.ttl_ms;
+    }
     r->position.shard = effect->to.shard;
     r->standing.takeovers++;
     replica_unlock(r);

@@ -14,6 +14,7 @@ from harness import PATIENCE, Server, port_of, reserve, text_of, until
 
 class Etcd:
     """One member, which keeps its port over its lives."""
+    more = ()
 
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="tenure-etcd-")
@@ -27,7 +28,7 @@ class Etcd:
                 ["etcd", "--name", "e", "--data-dir", os.path.join(self.dir, "data"),
                  "--listen-client-urls", self.client, "--advertise-client-urls", self.client,
                  "--listen-peer-urls", self.peer, "--initial-advertise-peer-urls", self.peer,
-                 "--initial-cluster", "e=" + self.peer], stdout=log, stderr=log)
+                 "--initial-cluster", "e=" + self.peer, *self.more], stdout=log, stderr=log)
 
         def listens():
             assert self.process.poll() is None, text_of(os.path.join(self.dir, "log"))

@@ -18,6 +18,7 @@ static struct replica_head head_of(uint64_t seed) {
     tn_prng_seed(&prng, seed);
     head.flags = (uint32_t)tn_prng_below(&prng, 4);
     head.state_version = (uint32_t)tn_prng_next(&prng);
+    head.ttl_ms = seed % 2 == 1 ? 1 + (uint32_t)tn_prng_below(&prng, 60000) : 0;
     head.epoch = tn_prng_next(&prng);
     head.nonce.words[0] = tn_prng_next(&prng);
     head.nonce.words[1] = tn_prng_next(&prng);

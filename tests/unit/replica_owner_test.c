@@ -126,6 +126,24 @@ static void heads_that_arrive_late_do_not_delay_a_takeover(void **state) {
     assert_true(b.effects.at[0].heard);
 }
 
+/* Nodes with different leader_ttl: an owner counts on its own, so a follower waits for the longer one. */
+static void a_follower_waits_for_the_owners_time_if_that_is_longer(void **state) {
+    struct replica_head head = head_of(3, 9, 20);
+    struct bench b;
+    (void)state;
+    head.ttl_ms = 5000;
+    bench_begin(&b, &head);
+    bench_tick(&b, 5549);
+    assert_false(has_effect(&b, REPLICA_DO_SWAP));
+    bench_tick(&b, 1);
+    assert_true(has_effect(&b, REPLICA_DO_SWAP));
+    assert_int_equal(b.effects.at[0].to.ttl_ms, TTL_MS);
+    head.ttl_ms = 10; /* a shorter one makes nobody faster than its own */
+    bench_begin(&b, &head);
+    bench_tick(&b, 1149);
+    assert_false(has_effect(&b, REPLICA_DO_SWAP));
+}
+
 /* Deadlines that the next owner has set are in its own time, which may be behind. */
 static void the_time_of_an_earlier_owner_counts_only_while_nothing_is_appended(void **state) {
     static const struct {
@@ -388,6 +406,7 @@ int main(void) {
         cmocka_unit_test(a_batch_beyond_the_end_is_surely_not_there),
         cmocka_unit_test(an_owner_can_close_the_log_for_good),
         cmocka_unit_test(a_follower_takes_over_after_silence_and_not_before),
+        cmocka_unit_test(a_follower_waits_for_the_owners_time_if_that_is_longer),
         cmocka_unit_test(the_time_of_an_earlier_owner_counts_only_while_nothing_is_appended),
         cmocka_unit_test(a_head_tells_the_time_at_its_stamp),
         cmocka_unit_test(heads_that_arrive_late_do_not_delay_a_takeover),

@@ -1,0 +1,98 @@
+/* Why a node does not do its part: noted, said once, and over again. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "replica/replica_state.h"
+
+#define UNREACHABLE_MS 5000u /* without an answer, until it is said */
+
+static const struct {
+    const char *name, *text;
+    bool final;
+} trouble_rows[] = {
+#define TROUBLE_ROW(name, text, final) {#name, text, final},
+    REPLICA_TROUBLE_TABLE(TROUBLE_ROW)
+#undef TROUBLE_ROW
+};
+
+const char *replica_trouble_name(enum replica_trouble trouble) {
+    return trouble_rows[trouble].name;
+}
+
+const char *replica_trouble_text(enum replica_trouble trouble) {
+    return trouble_rows[trouble].text;
+}
+
+bool replica_trouble_is_final(enum replica_trouble trouble) {
+    return trouble_rows[trouble].final;
+}
+
+void replica_notice(struct replica *r, const char *format, ...) {
+    char line[1024];
+    va_list arguments;
+    if (r->log.notice == NULL) {
+        return;
+    }
+    va_start(arguments, format);
+    (void)vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    r->log.notice(r->log.notice_ctx, line);
+}
+
+void replica_in_trouble(struct replica *r, enum replica_trouble trouble, const char *format, ...) {
+    char text[sizeof r->standing.trouble_text];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    replica_lock(r);
+    struct replica_standing *standing = &r->standing;
+    bool stopped = replica_trouble_is_final(standing->trouble);
+    bool news = !stopped && standing->trouble != trouble;
+    if (news) {
+        standing->trouble = trouble;
+        memcpy(standing->trouble_text, text, sizeof text);
+    }
+    replica_unlock(r);
+    if (replica_trouble_is_final(trouble)) {
+        r->follow.stopped = true;
+    }
+    if (news) {
+        replica_notice(r, "event=replica_trouble reason=%s details=\"%s\" text=\"%s\"",
+                       replica_trouble_name(trouble), text, replica_trouble_text(trouble));
+    }
+}
+
+void replica_trouble_over(struct replica *r, enum replica_trouble trouble) {
+    replica_lock(r);
+    bool over = r->standing.trouble == trouble && trouble != REPLICA_TROUBLE_NONE;
+    if (over) {
+        r->standing.trouble = REPLICA_TROUBLE_NONE;
+        r->standing.trouble_text[0] = '\0';
+    }
+    replica_unlock(r);
+    if (over) {
+        replica_notice(r, "event=replica_trouble_over reason=%s", replica_trouble_name(trouble));
+    }
+}
+
+bool replica_is_stopped(struct replica *r) {
+    return r->follow.stopped;
+}
+
+void replica_answered(struct replica *r) {
+    r->unreachable_ms = 0;
+    replica_trouble_over(r, REPLICA_TROUBLE_UNREACHABLE);
+    replica_trouble_over(r, REPLICA_TROUBLE_DENIED);
+}
+
+void replica_unanswered(struct replica *r, const struct etcd_answer *answer) {
+    if (r->unreachable_ms == 0) {
+        r->unreachable_ms = r->now_ms;
+    } else if (r->now_ms - r->unreachable_ms >= UNREACHABLE_MS) {
+        bool says = answer->message != NULL && answer->message[0] != '\0';
+        replica_in_trouble(r, REPLICA_TROUBLE_UNREACHABLE, "%s",
+                           says ? answer->message : etcd_reason_text(answer->reason));
+    }
+}

@@ -1,0 +1,168 @@
+"""A cluster on a bad day: each mistake of the operator and each failure of etcd gets a clear answer."""
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+
+from cluster import Cluster, Etcd, Node
+from harness import PATIENCE, port_of, reserve, text_of, until
+from tls_kit import Certificates
+
+
+class SecureEtcd(Etcd):
+    """A member that speaks TLS only, asks for client certificates and has users."""
+
+    def __init__(self, certificates):
+        self.dir = tempfile.mkdtemp(prefix="tenure-etcd-")
+        self.held = [reserve(), reserve()]
+        self.client = "https://127.0.0.1:%d" % port_of(self.held[0])
+        self.peer = "http://127.0.0.1:%d" % port_of(self.held[1])
+        self.certificates = certificates
+        self.more = ("--cert-file", certificates["server.pem"], "--key-file", certificates["server-key.pem"],
+                     "--trusted-ca-file", certificates["ca.pem"], "--client-cert-auth")
+        self.start()
+
+    def control(self, *words):
+        c = self.certificates
+        subprocess.run(["etcdctl", "--endpoints", self.client, "--cacert", c["ca.pem"], "--cert", c["client.pem"],
+                        "--key", c["client-key.pem"], *words], check=True, timeout=PATIENCE,
+                       env=dict(os.environ, ETCDCTL_API="3"), stdout=subprocess.DEVNULL)
+
+
+class Trouble(unittest.TestCase):
+    """Nodes that cannot take part, beside a cluster of one node that goes on."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster("a")
+        cls.addClassCleanup(cls.cluster.remove)
+
+    def node(self, name, *flags, data=None):
+        node = Node(self.cluster, name, *flags, data=data)
+        self.addCleanup(node.remove)
+        return node
+
+    def troubled(self, node, reason):
+        until(lambda: [s for s in node.said("replica_trouble") if "reason=%s " % reason in s], reason)
+        self.assertNotEqual(status_of(node, "/readyz"), 200)
+        self.assertEqual(status_of(node, "/livez"), 200)
+
+    def test_a_prefix_without_a_cluster(self):
+        self.troubled(self.node("x", "--etcd-prefix", "/tenure/other/"), "UNINITIALIZED")
+
+    def test_a_second_beginning(self):
+        self.troubled(self.node("x", "--cluster-init"), "NOT_EMPTY")
+
+    def test_a_directory_of_another_cluster(self):
+        other = self.node("x", "--cluster-init", "--etcd-prefix", "/tenure/third/")
+        until(lambda: other.said("owner_ready"), "the other cluster")
+        other.stop()
+        other.flags = tuple(f for f in other.flags if f not in ("--cluster-init", "--etcd-prefix",
+                                                                 "/tenure/third/"))
+        other.start()
+        self.troubled(other, "OTHER_CLUSTER")
+
+    def test_a_name_used_twice(self):
+        owner = self.cluster.owner()
+        node = self.node("a")
+        self.assertEqual(node.process.wait(PATIENCE), 1)
+        node.log.close()
+        self.assertEqual(len(node.said("name_taken")), 1, text_of(node.log.name))
+        self.assertIn("node a is at 127.0.0.1:%d" % owner.port, node.said("name_taken")[0])
+        self.assertIs(self.cluster.owner(), owner)
+        self.assertEqual(node.said("owner_ready"), [])
+
+    def test_a_different_configuration_is_told(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+            file.write("[pool q]\nrange = 1 10\n")
+            file.flush()
+            node = self.node("y", "--config", file.name)
+            until(lambda: [s for s in node.said("replica_config_differs") if "node=a" in s], "a word")
+            owner = self.cluster.owner()
+            until(lambda: [s for s in owner.said("replica_config_differs") if "node=y" in s], "a word")
+            file.seek(0)
+            file.truncate()
+            node.process.send_signal(signal.SIGHUP)
+            until(lambda: node.said("reloaded"), "the reload")
+
+    def test_no_etcd_at_the_start(self):
+        with reserve() as nowhere:
+            node = self.node("z", "--etcd-endpoints", "http://127.0.0.1:%d" % port_of(nowhere))
+            self.assertEqual(len(node.said("etcd_awaited")), 1, text_of(node.log.name))
+            self.troubled(node, "UNREACHABLE")
+        with node.client() as client:
+            self.assertEqual(client.execute_command("PING"), True)
+
+
+def status_of(node, path):
+    try:
+        with urllib.request.urlopen("http://127.0.0.1:%d%s" % (node.http_port, path), timeout=PATIENCE) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+class Secure(unittest.TestCase):
+    """etcd over TLS, with client certificates and a password, through the settings of tenured."""
+
+    def test_who_may_use_etcd(self):
+        certificates = Certificates()
+        self.addCleanup(certificates.remove)
+        certificates.sign("old", "/CN=old", days="-1")
+        etcd = SecureEtcd(certificates)
+        etcd.control("user", "add", "root:secret")
+        etcd.control("user", "grant-role", "root", "root")
+        etcd.control("user", "add", "tenure:good")
+        etcd.control("role", "add", "tenure")
+        etcd.control("role", "grant-permission", "tenure", "readwrite", "--prefix=true", "/tenure/default/")
+        etcd.control("user", "grant-role", "tenure", "tenure")
+        etcd.control("auth", "enable")
+        cluster = Secured(etcd)
+        self.addCleanup(cluster.remove)
+        for password in ("good", "bad"):
+            cluster.file(password, password + "\n")
+
+        def flags(certificate="client", password="good", ca="ca.pem"):
+            return ("--etcd-ca-file", certificates[ca], "--etcd-cert-file", certificates[certificate + ".pem"],
+                    "--etcd-key-file", certificates[certificate + "-key.pem"], "--etcd-user", "tenure",
+                    "--etcd-password-file", os.path.join(etcd.dir, password))
+        owner = cluster.add("a", "--cluster-init", *flags())
+        until(lambda: owner.said("owner_ready"), "an owner over TLS")
+        follower = cluster.add("b", *flags())
+        until(lambda: follower.role() == "slave" and status_of(follower, "/readyz") == 200, "a standby over TLS")
+        for name, said, wrong in (("c", "invalid user ID or password", flags(password="bad")),
+                                  ("d", "bad certificate", flags(certificate="old")),
+                                  ("e", "server certificate", flags(ca="client.pem")),
+                                  ("f", "permission denied",
+                                   flags() + ("--etcd-prefix", "/tenure/other/"))):
+            node = cluster.add(name, *wrong)
+            until(lambda n=node: [s for s in n.said("replica_trouble") if "reason=DENIED" in s], name)
+            self.assertIn(said, node.said("replica_trouble")[0])
+        owner.stop(signal.SIGKILL)
+        until(lambda: follower.said("owner_ready"), "a fail-over over TLS")
+        owner.start()
+
+
+class Secured(Cluster):
+    def __init__(self, etcd):
+        self.etcd = etcd
+        self.flags = ()
+        self.nodes = []
+        self.secret = os.path.join(etcd.dir, "secret")
+        self.file("secret", "a secret that all nodes share\n")
+
+    def file(self, name, text):
+        with open(os.path.join(self.etcd.dir, name), "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(text)
+
+    def add(self, name, *flags):
+        self.nodes.append(Node(self, name, *flags))
+        return self.nodes[-1]
+
+
+if __name__ == "__main__":
+    unittest.main()
