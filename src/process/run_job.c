@@ -287,13 +287,22 @@ static enum run_job_event finish(struct run_job *job, enum run_job_event how) {
     return how;
 }
 
+/* True: nothing is in the cgroup, or there is none. A process may have moved to another one: it does not
+ * need root for that where the parent of ours was delegated to its user. So this alone proves nothing. */
+static bool cgroup_end(const struct run_job *job) {
+    if (job->cgroup[0] == '\0') {
+        return true;
+    }
+    (void)process_cgroup_kill(job->cgroup);
+    return process_cgroup_empty(job->cgroup);
+}
+
 /* What a guardian that was killed has left. */
 static enum run_job_event orphans_end(struct run_job *job) {
     unsigned seen = 0;
     job->forcing = true;
-    if (job->cgroup[0] != '\0') {
-        (void)process_cgroup_kill(job->cgroup);
-        return process_cgroup_empty(job->cgroup) ? finish(job, RUN_JOB_GONE) : RUN_JOB_NOTHING;
+    if (!cgroup_end(job)) {
+        return RUN_JOB_NOTHING;
     }
     if (!orphans_are_ours) {
         return finish(job, RUN_JOB_UNPROVEN);
@@ -315,12 +324,7 @@ static bool guardian_has_ended(struct run_job *job) {
 
 /* Below a guardian that lives and does not do its work. */
 static void tree_end(struct run_job *job) {
-    if (job->cgroup[0] != '\0') {
-        (void)process_cgroup_kill(job->cgroup);
-        if (process_cgroup_empty(job->cgroup)) {
-            (void)kill(job->guardian, SIGKILL);
-        }
-    } else if (run_tree_end(&job->tree)) {
+    if (cgroup_end(job) && run_tree_end(&job->tree)) {
         job->gone_said = true; /* as good as if the guardian had said it */
         (void)kill(job->guardian, SIGKILL);
     }

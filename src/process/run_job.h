@@ -6,11 +6,11 @@
  *     run_job_start --> STARTED --> (STOPPED)* --> EXITED --> GONE or UNPROVEN
  *          \----------> FAILED ------------------------------^
  *
- * The guardian proves the death of the whole tree. If it cannot, because it hangs or was killed, this side
- * does: in a pid namespace the guardian's end is the end of all processes; a cgroup reports that it is
- * empty; else run_tree.h ends the processes below a living guardian, and those of a dead guardian become
- * children of this process, a subreaper. That last proof needs a process without children of its own when
- * the job began: else the answer is UNPROVEN. */
+ * The guardian proves the death of the whole tree; if it cannot, because it hangs or was killed, this side
+ * does. In a pid namespace the guardian's end is the end of all. Else the cgroup, if there is one, is
+ * killed until it is empty; the processes below a living guardian are ended by run_tree.h; and those that a
+ * dead one leaves come to this process, a subreaper. That last proof needs a process that had no children
+ * of its own when the job began: else the answer is UNPROVEN. */
 #ifndef TN_PROCESS_RUN_JOB_H
 #define TN_PROCESS_RUN_JOB_H
 

@@ -512,6 +512,62 @@ class Interrupted(RunCase):
                 self.assertEqual(self.leases(), [])
 
 
+UNIFIED = "/sys/fs/cgroup/unified" if os.path.isdir("/sys/fs/cgroup/unified") else "/sys/fs/cgroup"
+
+
+class Escaped(RunCase):
+    """In a cgroup, of which a process of the command has moved out."""
+
+    def setUp(self):
+        super().setUp()
+        self.cgroup = os.path.join(UNIFIED, "tenure-test-%d" % os.getpid())
+        try:
+            os.mkdir(self.cgroup)
+            self.addCleanup(os.rmdir, self.cgroup)
+            os.setxattr(self.cgroup, "trusted.delegate", b"1")
+            with open(os.path.join(self.cgroup, "cgroup.kill"), "w", encoding="ascii"):
+                pass
+        except OSError as error:
+            self.skipTest("no cgroups of version 2 to be had here: %s" % error)
+
+    def escaped(self, mode):
+        self.witness.forget()
+        enter = 'echo $$ > %s/cgroup.procs; exec "$@"'
+        inner = ["sh", "-c", enter % UNIFIED, "sh", *self.witness.command(mode)]
+        run = self.start_with(["sh", "-c", enter % self.cgroup, "sh"], "--from", "one", "--ttl", "3",
+                              "--containment", "cgroup", "--", *inner)
+        until(self.witness.is_held, "the witness")
+        return run
+
+    def start_with(self, before, *arguments):
+        run = Run(self.server.port, *arguments, before=before)
+        self.addCleanup(run.remove)
+        return run
+
+    def test_it_ends_with_the_run(self):
+        run = self.escaped("lock-forget")
+        run.signal(signal.SIGTERM)
+        run.end()
+        self.assertTrue(self.witness.is_free())
+        self.assertEqual(self.leases(), [])
+
+    def test_it_ends_if_the_guardian_is_killed(self):
+        for mode in ("lock-child", "lock-forget", "lock-chain"):
+            run = self.escaped(mode)
+            os.kill(run.guardian(), signal.SIGKILL)
+            self.assertEqual(run.end()[0], 137)
+            self.assertTrue(self.witness.is_free(), mode)
+            self.assertEqual(self.leases(), [])
+
+    def test_it_ends_if_the_guardian_is_stopped(self):
+        run = self.escaped("lock-forget")
+        os.kill(run.guardian(), signal.SIGSTOP)
+        self.do("REVOKE", self.leases()[0]["lease"])
+        self.assertEqual(run.end()[0], LOST)
+        self.assertTrue(self.witness.is_free())
+        self.assertEqual(self.leases(), [])
+
+
 class WithoutServer(RunCase):
     def test_the_server_is_killed(self):
         for containment in CONTAINMENTS:

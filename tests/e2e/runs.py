@@ -69,9 +69,9 @@ class Witness:
 class Run:
     """`tenure run` as a process."""
 
-    def __init__(self, port, *arguments, env=None, **options):
+    def __init__(self, port, *arguments, env=None, before=(), **options):
         environment = {**os.environ, "TENURE_PORT": str(port), **(env or {})}
-        self.process = subprocess.Popen([TENURE, "run", *arguments], env=environment,
+        self.process = subprocess.Popen([*before, TENURE, "run", *arguments], env=environment,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
         self.pid = self.process.pid
 
