@@ -158,7 +158,7 @@ class AlreadyExists(ResultError, result="EXISTS"):
 
 
 class NotFound(ResultError, result="NOTFOUND"):
-    """no such lease, resource, rule or sensor"""
+    """no such lease, resource, rule, sensor or user"""
 
 
 class Retired(ResultError, result="RETIRED"):
@@ -174,7 +174,7 @@ class Exhausted(ResultError, result="EXHAUSTED"):
 
 
 class OverQuota(ResultError, result="QUOTA"):
-    """the holder's quota in this pool is used up"""
+    """the quota of the holder in this pool, or of the user, is used up"""
 
 
 class WrongState(ResultError, result="STATE"):
@@ -315,6 +315,10 @@ class Waiting(ResultError, result="WAITING"):
 
 class WaitersFull(ResultError, result="WAITERS_FULL"):
     """the lines of waiting leases are full"""
+
+
+class UsersFull(ResultError, result="USERS_FULL"):
+    """the table of users is full"""
 
 
 _REJECTED = frozenset(("NOT_YET", "OPS_FULL", "MALFORMED", "OVERLOADED", "NOSPACE", "CLOSED",

@@ -195,7 +195,16 @@ static void dump_other_fields(struct dump_line *line, const struct kernel_comman
         dump_flag(line, command->enabled);
     }
     if ((fields & KERNEL_F_SPEC) != 0) {
-        dump_named_text(line, "spec", command->spec);
+        bool secret =
+            command->verb == KERNEL_VERB_USER_ADD || command->verb == KERNEL_VERB_USER_SET;
+        dump_named_text(line, secret ? "secret" : "spec",
+                        secret ? tn_bytes_of("(hashed)", 8) : command->spec);
+    }
+    if ((fields & KERNEL_F_ROLE) != 0) {
+        dump_named_number(line, "role", command->role);
+    }
+    if ((fields & KERNEL_F_QUOTA) != 0) {
+        dump_named_number(line, "max_values", command->quota);
     }
     if ((fields & KERNEL_F_NOTE) != 0) {
         dump_named_text(line, "reason", command->note);

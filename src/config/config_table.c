@@ -49,6 +49,7 @@ static const char *const limit_texts[KERNEL_LIMIT_COUNT] = {
     [KERNEL_LIMIT_RULES] = "rules",
     [KERNEL_LIMIT_SENSORS] = "sensors",
     [KERNEL_LIMIT_WAITERS] = "places in lines; a waiting lease has one in each of its pools",
+    [KERNEL_LIMIT_USERS] = "users added at run time",
 };
 
 static bool limit_is_duration(unsigned limit) {

@@ -6,7 +6,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rate.h"
+
 struct kernel;
+
+/* A sticky pool's rate of new leases. */
+struct meter {
+    uint32_t reserved;
+    uint32_t pool1;          /* pool + 1 */
+    uint64_t ultra_since_ms; /* rate at or above ultra without a break since then; 0: it is not */
+    uint64_t floor; /* events in the window that make the rate ultra, by the policy of then */
+    struct tn_rate rate;
+};
 
 /* A meter for a new sticky pool. The caller has checked that there is room for one. */
 void kernel_meter_take(struct kernel *k, uint32_t pool);

@@ -173,6 +173,11 @@ static uint64_t pool_demand(const struct kernel *k, const struct request *q, uin
     return demand;
 }
 
+static enum tn_result user_quota_check(const struct kernel *k, const struct request *q) {
+    uint64_t has = q->user == TN_NONE ? 0 : k->user_values[q->user];
+    return has + q->total > q->c->quota ? refuse(q->result, TN_R_QUOTA, q->c->quota) : TN_R_OK;
+}
+
 static enum tn_result quota_check(const struct kernel *k, const struct request *q) {
     for (uint32_t i = 0; i < q->claim_count; i++) {
         uint32_t pool = k->plan_claims[i].pool;
@@ -186,7 +191,7 @@ static enum tn_result quota_check(const struct kernel *k, const struct request *
             return refuse(q->result, TN_R_QUOTA, most);
         }
     }
-    return TN_R_OK;
+    return q->c->quota == 0 ? TN_R_OK : user_quota_check(k, q);
 }
 
 /* Refuses a request for more values than a pool has, which no release can satisfy. A request for a
@@ -358,6 +363,7 @@ static void lease_begin(struct kernel *k, const struct request *q) {
     kernel_index_lease_add(k, q->lease);
     kernel_lease_link(k, q->lease);
     kernel_lease_count(k, q->lease, +1);
+    kernel_user_count(k, q->lease, +1);
     kernel_lease_grants_add(k, q->lease);
     kernel_lists_begin(k, q->lease);
     kernel_clock_lease(k, q->lease);
@@ -510,6 +516,7 @@ static enum tn_result grant_new(struct kernel *k, struct request *q) {
     if (code == TN_R_OK) {
         code = room_check(k, q);
     }
+    q->user = q->c->quota == 0 ? TN_NONE : kernel_index_text(k, TEXT_NAME, q->c->user);
     if (code == TN_R_OK) {
         code = quota_check(k, q);
     }

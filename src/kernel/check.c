@@ -15,8 +15,9 @@ struct check {
     size_t capacity;
     bool good;
     struct pool_count *pools;
-    uint32_t *names;     /* references */
-    uint32_t *resources; /* references */
+    uint32_t *names;       /* references */
+    uint32_t *user_values; /* by name */
+    uint32_t *resources;   /* references */
     uint32_t *trigger_refs;
     uint32_t *trigger_rules;
     uint32_t *grants;   /* values, by grant */
@@ -454,6 +455,39 @@ static void check_demand(struct check *c) {
     expect(c, sensors == 0, "sensors are missing in their triggers' lists", sensors);
 }
 
+/* ---- users ---- */
+
+static void check_users(struct check *c) {
+    const struct kernel *k = c->k;
+    for (uint32_t i = 0; i < k->tables[TABLE_USER].used; i++) {
+        const struct user *u = user_at(k, i);
+        if (u->role == 0) {
+            continue;
+        }
+        count_text(c, u->name);
+        count_text(c, u->secret);
+        if (u->pools != TN_NONE) {
+            count_text(c, u->pools);
+        }
+        if (u->holders != TN_NONE) {
+            count_text(c, u->holders);
+        }
+        expect(c, u->role <= KERNEL_ROLES, "a user has an unknown role", i);
+        expect(c, u->lsn <= root_at(k)->users_lsn, "the last change of a user is missing", i);
+    }
+    expect(c, k->users.count == k->tables[TABLE_USER].live, "the map of users has extra entries",
+           0);
+    for (uint32_t i = 0; i < k->tables[TABLE_LEASE].used; i++) {
+        const struct lease *l = lease_at(k, i);
+        if (l->state >= KERNEL_RESERVED && l->state <= KERNEL_REVOKING && l->user != TN_NONE) {
+            c->user_values[l->user] += l->member_count;
+        }
+    }
+    for (uint32_t i = 0; i < k->tables[TABLE_NAME].used; i++) {
+        expect(c, k->user_values[i] == c->user_values[i], "the values of a user are miscounted", i);
+    }
+}
+
 /* ---- timers and tables ---- */
 
 static void check_timers(struct check *c) {
@@ -514,6 +548,7 @@ static void scratch_lay(struct check *c, struct scratch *s) {
     c->pools = scratch_take(s, t[TABLE_POOL].used * sizeof *c->pools);
     c->wants = scratch_take(s, t[TABLE_POOL].used * sizeof *c->wants);
     c->names = scratch_take(s, t[TABLE_NAME].used * sizeof *c->names);
+    c->user_values = scratch_take(s, t[TABLE_NAME].used * sizeof *c->user_values);
     c->resources = scratch_take(s, t[TABLE_RESOURCE].used * sizeof *c->resources);
     c->trigger_refs = scratch_take(s, t[TABLE_TRIGGER].used * sizeof *c->trigger_refs);
     c->trigger_rules = scratch_take(s, t[TABLE_TRIGGER].used * sizeof *c->trigger_rules);
@@ -544,6 +579,7 @@ enum tn_status kernel_check_status(const struct kernel *k, char *why, size_t cap
     check_ops(&c);
     check_names(&c);
     check_demand(&c);
+    check_users(&c);
     check_timers(&c);
     check_limits(&c);
     k->env.mem_release(k->env.ctx, memory, bytes);

@@ -14,6 +14,7 @@ struct request {
     uint32_t total;
     uint32_t lease;
     uint32_t holder;      /* known name or TN_NONE */
+    uint32_t user;        /* the same; of a waiting lease, and for the quota */
     uint64_t names_freed; /* by the kernel when the holder was looked up */
     struct kernel_terms terms;
 };

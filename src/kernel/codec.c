@@ -207,6 +207,12 @@ static void fields_write_rest(struct tn_writer *w, const struct kernel_command *
     if (f & KERNEL_F_WAIT) {
         tn_write32(w, c->wait_s);
     }
+    if (f & KERNEL_F_ROLE) {
+        tn_write8(w, c->role);
+    }
+    if (f & KERNEL_F_QUOTA) {
+        tn_write32(w, c->quota);
+    }
 }
 
 /* The fields in the order of their bits, as the decoder below takes them. */
@@ -297,6 +303,7 @@ static void field_measure(const struct kernel_command *c, uint32_t field, uint64
     case KERNEL_F_AFTER:
     case KERNEL_F_EDITION:
     case KERNEL_F_WAIT:
+    case KERNEL_F_QUOTA:
         *size += 4;
         break;
     case KERNEL_F_HOLDER:
@@ -333,6 +340,7 @@ static void field_measure(const struct kernel_command *c, uint32_t field, uint64
         *size += 2u + sizeof c->limits.of;
         break;
     case KERNEL_F_ENABLED:
+    case KERNEL_F_ROLE:
         *size += 1;
         break;
     case KERNEL_F_TIMES:
@@ -486,6 +494,9 @@ static size_t parts_parse(const uint8_t *at, size_t len, size_t pos, struct kern
     case KERNEL_F_ENABLED:
         c->enabled = bool_parse(&r);
         break;
+    case KERNEL_F_ROLE:
+        c->role = tn_read8(&r);
+        break;
     case KERNEL_F_TIMES:
         c->created_ms = tn_read64(&r);
         c->seen_ms = tn_read64(&r);
@@ -546,6 +557,9 @@ __attribute__((always_inline)) static inline void field_parse(struct tn_reader *
     case KERNEL_F_WAIT:
         c->wait_s = tn_read32(r);
         break;
+    case KERNEL_F_QUOTA:
+        c->quota = tn_read32(r);
+        break;
     case KERNEL_F_EDITION:
         c->edition = tn_read32(r);
         if (c->edition > KERNEL_EDITION) {
@@ -573,6 +587,8 @@ static void command_clear(struct kernel_command *c) {
     c->holder = none;
     c->ttl_s = 0;
     c->after_s = 0;
+    c->quota = 0;
+    c->role = 0;
     c->deadline_ms = 0;
     c->edition = 0;
     c->wait_s = 0;

@@ -47,6 +47,8 @@ enum kernel_field {
     KERNEL_F_EDITION = 1 << 19,  /* u32 */
     KERNEL_F_NOTE = 1 << 20,     /* bytes16: the REASON that the user gave */
     KERNEL_F_WAIT = 1 << 21,     /* u32 seconds: how long to wait in line */
+    KERNEL_F_ROLE = 1 << 22,     /* u8: of a user */
+    KERNEL_F_QUOTA = 1 << 23,    /* u32: the most values that the user may hold; 0: any number */
 };
 
 /* The edition of the rules by which commands are applied. A logged command must have the same
@@ -70,8 +72,8 @@ enum kernel_field {
     X(POOL_DROP,     "pool drop",     KERNEL_F_POOL, KERNEL_F_NOTE, 1) \
     X(POOL_ADD,      "pool add",      KERNEL_F_POOL | KERNEL_F_VALUES, KERNEL_F_NOTE, 1) \
     X(POOL_REMOVE,   "pool remove",   KERNEL_F_POOL | KERNEL_F_VALUES, KERNEL_F_NOTE, 1) \
-    X(ALLOC,         "alloc",         KERNEL_F_HOLDER | KERNEL_F_CLAIMS, KERNEL_F_TTL | KERNEL_F_META | KERNEL_F_DEADLINE | KERNEL_F_WAIT, 0) \
-    X(RESERVE,       "reserve",       KERNEL_F_HOLDER | KERNEL_F_CLAIMS | KERNEL_F_TTL, KERNEL_F_META | KERNEL_F_WAIT, 0) \
+    X(ALLOC,         "alloc",         KERNEL_F_HOLDER | KERNEL_F_CLAIMS, KERNEL_F_TTL | KERNEL_F_META | KERNEL_F_DEADLINE | KERNEL_F_WAIT | KERNEL_F_QUOTA, 0) \
+    X(RESERVE,       "reserve",       KERNEL_F_HOLDER | KERNEL_F_CLAIMS | KERNEL_F_TTL, KERNEL_F_META | KERNEL_F_WAIT | KERNEL_F_QUOTA, 0) \
     X(ACTIVATE,      "activate",      KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, 0, 0) \
     X(TOUCH,         "touch",         KERNEL_F_LEASE | KERNEL_F_EPOCH, KERNEL_F_TTL | KERNEL_F_META, 0) \
     X(RELEASE,       "release",       KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER, KERNEL_F_IMMEDIATE | KERNEL_F_NOTE, 0) \
@@ -87,11 +89,14 @@ enum kernel_field {
     X(SENSOR_SET,    "sensor set",    KERNEL_F_NAME | KERNEL_F_TRIGGER | KERNEL_F_ENABLED | KERNEL_F_SPEC, KERNEL_F_NOTE, 1) \
     X(SENSOR_ENABLE, "sensor enable", KERNEL_F_NAME | KERNEL_F_ENABLED, KERNEL_F_NOTE, 1) \
     X(SENSOR_DELETE, "sensor delete", KERNEL_F_NAME, KERNEL_F_NOTE, 1) \
-    X(IMPORT,        "import",        KERNEL_F_HOLDER | KERNEL_F_CLAIMS, KERNEL_F_META | KERNEL_F_DEADLINE | KERNEL_F_TIMES, 1) \
+    X(IMPORT,        "import",        KERNEL_F_HOLDER | KERNEL_F_CLAIMS, KERNEL_F_META | KERNEL_F_DEADLINE | KERNEL_F_TIMES | KERNEL_F_QUOTA, 1) \
     X(POOL_SEED,     "pool seed",     KERNEL_F_POOL | KERNEL_F_FIGURES, 0, 1) \
     X(EMIT,          "emit",          KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_NAME | KERNEL_F_TRIGGER, KERNEL_F_META /* the payload */, 0) \
     X(SENSOR_REPORT, "sensor report", KERNEL_F_NAME | KERNEL_F_TRIGGER /* what happened */, KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_META, 1) \
-    X(UNATTEND,      "unattend",      0, KERNEL_F_LEASE /* else all */, 1)
+    X(UNATTEND,      "unattend",      0, KERNEL_F_LEASE /* else all */, 1) \
+    X(USER_ADD,      "user add",      KERNEL_F_NAME | KERNEL_F_ROLE | KERNEL_F_SPEC /* the hashed secret */, KERNEL_F_POOL | KERNEL_F_HOLDER /* patterns */ | KERNEL_F_QUOTA | KERNEL_F_NOTE, 1) \
+    X(USER_SET,      "user set",      KERNEL_F_NAME, KERNEL_F_ROLE | KERNEL_F_SPEC | KERNEL_F_POOL | KERNEL_F_HOLDER | KERNEL_F_QUOTA | KERNEL_F_NOTE, 1) \
+    X(USER_DELETE,   "user delete",   KERNEL_F_NAME, KERNEL_F_NOTE, 1)
 /* clang-format on */
 
 enum kernel_verb {
@@ -122,6 +127,8 @@ struct kernel_command {
     uint32_t ttl_s;
     uint32_t after_s;
     uint32_t wait_s;
+    uint32_t quota;
+    uint8_t role;
     uint64_t deadline_ms;
     uint32_t edition;
     uint64_t created_ms, seen_ms, offline_ms; /* of an import; 0: not given */

@@ -33,7 +33,10 @@
     X(SENSOR_CRASHED, "sensor.crashed")                                                     \
     X(SENSOR_ERROR, "sensor.error")                                                         \
     X(SENSOR_START_FAILED, "sensor.start_failed")                                           \
-    X(LEASE_WAITING, "lease.waiting")
+    X(LEASE_WAITING, "lease.waiting")                                                       \
+    X(USER_ADDED, "user.added") /* of users: the name and, as the number, the role */       \
+    X(USER_CHANGED, "user.changed")                                                         \
+    X(USER_DELETED, "user.deleted")
 
 enum kernel_event_kind {
 #define KERNEL_EVENT_ENUM(id, name) KERNEL_EVENT_##id,
@@ -59,7 +62,7 @@ struct kernel_event {
     struct tn_bytes user;
     struct tn_bytes actor; /* the user whose command did it; empty: the anonymous user, or time */
     struct tn_bytes note;  /* the REASON that the actor gave; or empty */
-    struct tn_bytes name;  /* pool, rule, sensor or trigger, if it is about one; else empty */
+    struct tn_bytes name;  /* pool, rule, sensor, trigger or user, if it is about one; else empty */
     const struct kernel_value *values;
     uint32_t value_count;
     uint64_t number;         /* demand: enabled rules now; disowned: leases released */

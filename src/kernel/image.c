@@ -12,6 +12,7 @@
     (offsetof(struct pool, counters) + BASE_COUNTER_BYTES + BASE_OPTION_BYTES + BASE_EXCLUDE_BYTES)
 #define RECORD_WORDS_MAX 512u
 #define WAITERS_SINCE 8u /* the version with the limit waiters_max */
+#define USERS_SINCE 9u   /* and with users_max */
 
 _Static_assert(offsetof(struct root, limits) == 416 && offsetof(struct pool, counters) == 136,
                "fields are appended only");
@@ -61,8 +62,9 @@ static const uint32_t base_bytes[TABLE_COUNT] = {
     [TABLE_SENSOR] = 32,
     [TABLE_TRIGGER] = 16,
     [TABLE_TOMBSTONE] = 48,
-    [TABLE_WAITER] = sizeof(struct waiter),
+    [TABLE_WAITER] = 56,
     [TABLE_WANT] = sizeof(struct want),
+    [TABLE_USER] = sizeof(struct user),
 };
 
 static bool newer_writer(const struct kernel *k) {
@@ -159,15 +161,22 @@ static bool root_version_good(const struct kernel *k) {
     return root_at(k)->version == writer && root_at(k)->edition <= KERNEL_EDITION;
 }
 
+/* A limit that the image lacks is the default, as of a log without it. */
+static void limit_begins(struct kernel *k, enum kernel_limit limit, uint64_t since) {
+    if (root_at(k)->version < since) {
+        root_mut(k)->limits.of[limit] = kernel_limit_rows[limit].standard;
+    }
+}
+
 bool kernel_load_end(struct kernel *k) {
     for (unsigned i = 0; i < TABLE_COUNT; i++) {
         if (k->loaded[i] != k->tables[i].used || !tn_table_check(&k->tables[i])) {
             return false;
         }
     }
-    if (k->tables[TABLE_ROOT].used == 1 && root_at(k)->version < WAITERS_SINCE) {
-        root_mut(k)->limits.of[KERNEL_LIMIT_WAITERS] =
-            kernel_limit_rows[KERNEL_LIMIT_WAITERS].standard; /* as of a log without it */
+    if (k->tables[TABLE_ROOT].used == 1) {
+        limit_begins(k, KERNEL_LIMIT_WAITERS, WAITERS_SINCE);
+        limit_begins(k, KERNEL_LIMIT_USERS, USERS_SINCE);
     }
     if (k->tables[TABLE_ROOT].used != 1 || !root_version_good(k) ||
         kernel_limits_bad(&root_at(k)->limits) != KERNEL_LIMIT_COUNT) {
@@ -263,6 +272,11 @@ static void rebuild_texts(struct kernel *k) {
             kernel_index_text_add(k, TEXT_TRIGGER, i);
         }
     }
+    for (uint32_t i = 0; i < k->tables[TABLE_USER].used; i++) {
+        if (user_at(k, i)->role != 0) {
+            kernel_index_text_add(k, TEXT_USER, i);
+        }
+    }
 }
 
 static void rebuild_history(struct kernel *k) {
@@ -279,6 +293,7 @@ bool kernel_rebuild(struct kernel *k) {
         return false;
     }
     rebuild_leases(k);
+    kernel_user_rebuild(k);
     kernel_lists_rebuild(k);
     rebuild_history(k);
     kernel_line_rebuild(k);

@@ -200,9 +200,11 @@ static struct tn_map *text_map(struct kernel *k, enum kernel_text_kind kind) {
     case TEXT_SENSOR:
         return &k->sensors;
     case TEXT_TRIGGER:
+        return &k->triggers;
+    case TEXT_USER:
         break;
     }
-    return &k->triggers;
+    return &k->users;
 }
 
 static uint32_t text_of(const struct kernel *k, enum kernel_text_kind kind, uint32_t ref) {
@@ -216,9 +218,11 @@ static uint32_t text_of(const struct kernel *k, enum kernel_text_kind kind, uint
     case TEXT_SENSOR:
         return sensor_at(k, ref)->ref;
     case TEXT_TRIGGER:
+        return trigger_at(k, ref)->text;
+    case TEXT_USER:
         break;
     }
-    return trigger_at(k, ref)->text;
+    return user_at(k, ref)->name;
 }
 
 uint64_t kernel_index_text_hash(const struct kernel *k, struct tn_bytes text) {

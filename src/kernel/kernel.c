@@ -36,6 +36,9 @@ static kernel_verb_run *const verbs[KERNEL_VERB_COUNT] = {
     [KERNEL_VERB_EMIT] = kernel_run_emit,
     [KERNEL_VERB_SENSOR_REPORT] = kernel_run_sensor_report,
     [KERNEL_VERB_UNATTEND] = kernel_run_unattend,
+    [KERNEL_VERB_USER_ADD] = kernel_run_user_add,
+    [KERNEL_VERB_USER_SET] = kernel_run_user_set,
+    [KERNEL_VERB_USER_DELETE] = kernel_run_user_delete,
 };
 
 /* ---- creation ---- */

@@ -175,6 +175,14 @@ uint32_t kernel_rule_meta(const struct kernel *kernel, const struct kernel_rule_
                           void *out, uint32_t capacity);
 uint64_t kernel_trigger_rules(const struct kernel *kernel, struct tn_bytes trigger);
 
+/* Users in order of slots; cursor as above. */
+uint64_t kernel_users_scan(const struct kernel *kernel, uint64_t cursor,
+                           struct kernel_user_view *ret_view, bool *ret_found);
+/* The LSN of the last change of a user; 0: there was none. */
+uint64_t kernel_users_lsn(const struct kernel *kernel);
+/* The values that the leases of this user hold, whether or not it is in the table. */
+uint64_t kernel_user_values(const struct kernel *kernel, struct tn_bytes name);
+
 /* How full the tables are. */
 void kernel_usage_read(const struct kernel *kernel, struct kernel_usage *ret_usage);
 
@@ -193,8 +201,8 @@ void kernel_image_abandon(struct kernel *kernel);
  * table. Raise KERNEL_STATE_READER to the same number if an older program must not drop the
  * appended data: it is the oldest version that can read these images, and each image contains it.
  * Version 4 is that of 0.1.0. */
-#define KERNEL_STATE_VERSION 8u
-#define KERNEL_STATE_READER 8u
+#define KERNEL_STATE_VERSION 9u
+#define KERNEL_STATE_READER 9u
 #define KERNEL_STATE_OLDEST 4u
 
 /* Loads an image into a new kernel: first the version of its writer, unless it is the current one;

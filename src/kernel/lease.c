@@ -432,6 +432,7 @@ static void values_fetch(const struct kernel *k, const struct lease *l) {
 
 static void lease_end(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
+    kernel_user_count(k, lease, -1); /* of one that waited: no values */
     kernel_lease_grants_remove(k, lease);
     kernel_lists_end(k, lease);
     kernel_lease_unlink(k, lease);

@@ -26,7 +26,8 @@
     X(SENSOR, sensor, in_use)     \
     X(TRIGGER, trigger, refs)     \
     X(WAITER, waiter, until_ms)   \
-    X(WANT, want, waiter1)
+    X(WANT, want, waiter1)        \
+    X(USER, user, role)
 
 /* The references: of which table and field, to which table; whether there may be none; of texts,
  * the longest. A grant's lease means something in a sticky pool only and a member's value in a set
@@ -83,6 +84,10 @@
     X(WAITER,   waiter,   op,             OP,       true,  0) \
     X(WANT,     want,     pool,           POOL,     false, 0) \
     X(WANT,     want,     next,           WANT,     true,  0) \
+    X(USER,     user,     name,           TEXT,     false, KERNEL_USER_MAX) \
+    X(USER,     user,     secret,         TEXT,     false, KERNEL_SECRET_MAX) \
+    X(USER,     user,     pools,          TEXT,     true,  KERNEL_PATTERNS_MAX) \
+    X(USER,     user,     holders,        TEXT,     true,  KERNEL_PATTERNS_MAX) \
     X(ROOT,     root,     history_head,   LEASE,    true,  0) \
     X(ROOT,     root,     history_tail,   LEASE,    true,  0) \
     X(ROOT,     root,     op_head,        OP,       true,  0) \
@@ -478,6 +483,15 @@ static bool sensors_agree(const struct kernel *k) {
     return true;
 }
 
+static bool users_agree(const struct kernel *k) {
+    for (uint32_t i = 0; i < k->tables[TABLE_USER].used; i++) {
+        if (user_at(k, i)->role > KERNEL_ROLES) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* ---- queues ---- */
 
 static bool history_ends(const struct kernel *k, const struct census *census) {
@@ -560,6 +574,6 @@ bool kernel_links_good(const struct kernel *k) {
     }
     return root_agrees(k) && pools_agree(k) && meters_agree(k) && leases_agree(k, &census) &&
            members_agree(k, &census) && resources_agree(k) && names_agree(k) && grants_agree(k) &&
-           sensors_agree(k) && kernel_wait_links_good(k) && history_ends(k, &census) &&
-           ops_end(k) && jobs_end(k) && drains_end(k);
+           sensors_agree(k) && users_agree(k) && kernel_wait_links_good(k) &&
+           history_ends(k, &census) && ops_end(k) && jobs_end(k) && drains_end(k);
 }

@@ -17,11 +17,11 @@ enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
     X(OK,             COMMITTED, 200,  0, "done") \
     X(NOOP,           COMMITTED, 200,  0, "nothing to do") \
     X(EXISTS,         COMMITTED, 409, 10, "it already exists") \
-    X(NOTFOUND,       COMMITTED, 404, 11, "no such lease, resource, rule or sensor") \
+    X(NOTFOUND,       COMMITTED, 404, 11, "no such lease, resource, rule, sensor or user") \
     X(RETIRED,        COMMITTED, 410, 12, "the lease has ended and is no longer in history") \
     X(BUSY,           COMMITTED, 409, 13, "held or cooling, or its holder is being disowned") \
     X(EXHAUSTED,      COMMITTED, 409, 14, "no free value in the pool") \
-    X(QUOTA,          COMMITTED, 409, 15, "the holder's quota in this pool is used up") \
+    X(QUOTA,          COMMITTED, 409, 15, "the quota of the holder in this pool, or of the user, is used up") \
     X(STATE,          COMMITTED, 409, 16, "not allowed in this state of the lease") \
     X(HOLDER,         COMMITTED, 403, 17, "another holder has this lease") \
     X(STALE,          COMMITTED, 409, 18, "the epoch is not current, or a newer revision is known") \
@@ -56,7 +56,8 @@ enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
     X(READONLY,       REJECTED,  503, 48, "another node owns the log; ask it") \
     X(MASTERDOWN,     REJECTED,  503, 49, "no node owns the log now; try again") \
     X(WAITING,        COMMITTED, 202, 27, "the lease is in line; its values are not granted yet") \
-    X(WAITERS_FULL,   COMMITTED, 507, 28, "the lines of waiting leases are full")
+    X(WAITERS_FULL,   COMMITTED, 507, 28, "the lines of waiting leases are full") \
+    X(USERS_FULL,     COMMITTED, 507, 29, "the table of users is full")
 /* clang-format on */
 
 enum tn_result {
@@ -191,6 +192,18 @@ struct kernel_sensor_view {
     bool enabled, wanted;
     uint64_t active_rules;
     uint32_t slot;
+};
+
+/* A user that was added at run time. */
+struct kernel_user_view {
+    uint32_t name_len;
+    uint32_t role;       /* from 1 to KERNEL_ROLES */
+    uint32_t max_values; /* 0: no quota */
+    uint64_t lsn;        /* of the last change */
+    char name[KERNEL_USER_MAX + 1];
+    char secret[KERNEL_SECRET_MAX + 1];    /* hashed */
+    char pools[KERNEL_PATTERNS_MAX + 1];   /* empty: all */
+    char holders[KERNEL_PATTERNS_MAX + 1]; /* empty: all */
 };
 
 struct kernel_rule_view {

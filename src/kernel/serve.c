@@ -23,7 +23,9 @@ static void command_again(struct kernel *k, uint32_t waiter, struct kernel_comma
     *ret_command = (struct kernel_command){
         .verb = w->reserve ? KERNEL_VERB_RESERVE : KERNEL_VERB_ALLOC,
         .rights = w->rights,
-        .fields = KERNEL_F_HOLDER | KERNEL_F_CLAIMS | (l->ttl_s != 0 ? KERNEL_F_TTL : 0),
+        .fields = KERNEL_F_HOLDER | KERNEL_F_CLAIMS | (l->ttl_s != 0 ? KERNEL_F_TTL : 0) |
+                  (w->quota != 0 ? KERNEL_F_QUOTA : 0),
+        .quota = w->quota,
         .holder = tn_bytes_of(holder, len),
         .ttl_s = l->ttl_s,
         .claims = tn_bytes_of(k->wait_claims, claims),
@@ -41,6 +43,7 @@ static void grant(struct kernel *k, struct request *q) {
     l->created_ms = l->last_seen_ms = root_at(k)->now_ms;
     l->ttl_s = reserve ? 0 : l->ttl_s;
     uint64_t deadline = kernel_request_deadline(k, q);
+    kernel_user_count(k, q->lease, +1);
     kernel_lease_grants_add(k, q->lease);
     kernel_lists_begin(k, q->lease);
     if (kernel_pool_option(k, k->plan_claims[0].pool, KERNEL_OPTION_STICKY)) {
@@ -65,6 +68,7 @@ static enum tn_result grant_try(struct kernel *k, uint32_t waiter, struct kernel
     struct request q = {.c = &c, .result = result, .reserve = waiter_at(k, waiter)->reserve != 0};
     q.lease = waiter_at(k, waiter)->lease;
     TN_ASSERT(lease_at(k, q.lease)->waiter == waiter);
+    q.user = lease_at(k, q.lease)->user;
     q.holder = lease_at(k, q.lease)->holder;
     enum tn_result code = kernel_request_plan(k, &q);
     if (code == TN_R_OK) {

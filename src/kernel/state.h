@@ -30,6 +30,7 @@
 #include "kernel/demand.h"
 #include "kernel/kernel.h"
 #include "kernel/lists.h"
+#include "kernel/user.h"
 #include "kernel/verbs.h"
 #include "kernel/waiter.h"
 
@@ -52,6 +53,7 @@ enum kernel_table_id {
     TABLE_TOMBSTONE,
     TABLE_WAITER,
     TABLE_WANT,
+    TABLE_USER,
     TABLE_COUNT
 };
 
@@ -90,6 +92,7 @@ struct root {
     uint64_t members_waiting;   /* values that waiting leases want: their members have room */
     uint64_t op_chunks_waiting; /* set aside for the answers to them */
     uint32_t serve_head1, serve_tail1; /* pools whose lines may move, + 1 */
+    uint64_t users_lsn;                /* the last change of a user; 0: none */
 };
 
 _Static_assert(KERNEL_LIMIT_COUNT <= LIMIT_SLOTS, "a snapshot has a slot for every limit");
@@ -264,15 +267,6 @@ struct job {
     uint8_t note[KERNEL_NOTE_MAX];
 };
 
-/* A sticky pool's rate of new leases. */
-struct meter {
-    uint32_t reserved;
-    uint32_t pool1;          /* pool + 1 */
-    uint64_t ultra_since_ms; /* rate at or above ultra without a break since then; 0: it is not */
-    uint64_t floor; /* events in the window that make the rate ultra, by the policy of then */
-    struct tn_rate rate;
-};
-
 /* A claim of a request, resolved. */
 struct claim_plan {
     struct tn_bytes name; /* of the pool */
@@ -313,6 +307,7 @@ struct kernel {
     struct tn_map rules;
     struct tn_map sensors;
     struct tn_map triggers;
+    struct tn_map users;
 
     struct tn_bitmap taken;     /* ranges: held, cooling or cold */
     struct tn_bitmap available; /* sets: free and not cold, by ordinal */
@@ -324,6 +319,7 @@ struct kernel {
     uint64_t *word_idle;              /* one a pool: a word that is in the tree and zero, + 1 */
     uint32_t *ended_before;           /* one a lease: of an ended one, the one that ended before */
     struct lease_lists lists;
+    uint32_t *user_values; /* one a name: values of live leases of the user; see user.c */
 
     struct tn_timer_index lines;      /* attended waiters by (lease lsn, waiter) */
     struct tn_timer_root *line_roots; /* one a pool, and the last one: all of them */
@@ -385,6 +381,7 @@ KERNEL_RECORD(trigger, TABLE_TRIGGER)
 KERNEL_RECORD(tombstone, TABLE_TOMBSTONE)
 KERNEL_RECORD(waiter, TABLE_WAITER)
 KERNEL_RECORD(want, TABLE_WANT)
+KERNEL_RECORD(user, TABLE_USER)
 
 /* A meter is as long as the largest window needs. */
 static inline const struct meter *meter_at(const struct kernel *k, uint32_t index) {
@@ -486,7 +483,7 @@ uint64_t kernel_index_text_hash(const struct kernel *k, struct tn_bytes text);
 
 /* Records found by one text of TABLE_TEXT; which map and where the text is follows from the kind.
  * */
-enum kernel_text_kind { TEXT_NAME, TEXT_POOL, TEXT_RULE, TEXT_SENSOR, TEXT_TRIGGER };
+enum kernel_text_kind { TEXT_NAME, TEXT_POOL, TEXT_RULE, TEXT_SENSOR, TEXT_TRIGGER, TEXT_USER };
 uint32_t kernel_index_text(const struct kernel *k, enum kernel_text_kind kind,
                            struct tn_bytes text);
 void kernel_index_text_add(struct kernel *k, enum kernel_text_kind kind, uint32_t ref);

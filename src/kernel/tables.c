@@ -79,6 +79,8 @@ static struct table_shape shape_of(const struct kernel_limits *limits, unsigned 
         return (struct table_shape){sizeof(struct waiter), of[KERNEL_LIMIT_WAITERS]};
     case TABLE_WANT:
         return (struct table_shape){sizeof(struct want), of[KERNEL_LIMIT_WAITERS]};
+    case TABLE_USER:
+        return (struct table_shape){sizeof(struct user), of[KERNEL_LIMIT_USERS]};
     case TABLE_COUNT:
         break;
     }
@@ -118,6 +120,7 @@ static void carve_maps(struct carve *c, struct kernel *k, const struct kernel_li
     carve_map(c, &k->rules, of[KERNEL_LIMIT_RULES]);
     carve_map(c, &k->sensors, of[KERNEL_LIMIT_SENSORS]);
     carve_map(c, &k->triggers, of[KERNEL_LIMIT_RULES] + of[KERNEL_LIMIT_SENSORS] + 1);
+    carve_map(c, &k->users, of[KERNEL_LIMIT_USERS]);
 }
 
 /* A holder's index has LISTS_MIN / 2 entries at least, which bounds how many there can be. */
@@ -130,6 +133,7 @@ static void carve_lists(struct carve *c, struct kernel *k, const struct kernel_l
     k->lists.holder_live = carve_take(c, of[KERNEL_LIMIT_NAMES] * sizeof *k->lists.holder_live);
     k->lists.holder_roots = carve_take(c, of[KERNEL_LIMIT_NAMES] * sizeof *k->lists.holder_roots);
     k->lists.template_roots = carve_take(c, pools * sizeof *k->lists.template_roots);
+    k->user_values = carve_take(c, of[KERNEL_LIMIT_NAMES] * sizeof *k->user_values);
     if (c->memory != NULL) {
         tn_timer_init(&k->lists.trees, memory, entries, roots);
     }

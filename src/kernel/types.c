@@ -124,6 +124,18 @@ bool kernel_name_resource_valid(struct tn_bytes name) {
     return true;
 }
 
+bool kernel_name_user_valid(struct tn_bytes name) {
+    if (name.len == 0 || name.len > KERNEL_USER_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < name.len; i++) {
+        if (name.at[i] <= ' ' || name.at[i] >= 0x7f || name.at[i] == ':') {
+            return false;
+        }
+    }
+    return true;
+}
+
 static int digit_of(uint8_t c) {
     if (c >= '0' && c <= '9') {
         return c - '0';

@@ -17,6 +17,9 @@
 #define KERNEL_RULE_MAX 128u
 #define KERNEL_TOMBSTONES_MAX 4096u /* remembered rules that do not exist */
 #define KERNEL_SENSOR_SPEC_MAX 16384u
+#define KERNEL_ROLES 4u           /* of users: from 1, each with the rights of those before it */
+#define KERNEL_SECRET_MAX 127u    /* bytes of a hashed secret */
+#define KERNEL_PATTERNS_MAX 1024u /* bytes of the patterns of a user */
 #define KERNEL_META_MAX 4096u
 #define KERNEL_NOTE_MAX 256u /* why a command was given, in words */
 #define KERNEL_BUNDLE_MAX 4096u
@@ -148,7 +151,8 @@ const char *kernel_reason_name(enum kernel_reason reason);
     X(COLD_PER_POOL,   "cold_per_pool_max",   4096,    1, 65536) \
     X(RULES,           "rules_max",           65536,   1, 16777216) \
     X(SENSORS,         "sensors_max",         4096,    1, 1048576) \
-    X(WAITERS,         "waiters_max",         65536,   1, 16777216)  /* places in lines: a waiting lease has one in each of its pools */
+    X(WAITERS,         "waiters_max",         65536,   1, 16777216)  /* places in lines: a waiting lease has one in each of its pools */ \
+    X(USERS,           "users_max",           4096,    1, 65536)     /* added at run time */
 /* clang-format on */
 
 enum kernel_limit {
@@ -369,6 +373,8 @@ struct kernel_value {
 /* Names and texts. All functions accept any bytes. */
 bool kernel_name_pool_valid(struct tn_bytes name, bool scope_allowed);
 bool kernel_name_resource_valid(struct tn_bytes name);
+/* Printable ASCII without blanks and colons: HTTP has NAME:SECRET. */
+bool kernel_name_user_valid(struct tn_bytes name);
 /* The part before '@', and whether there was one. */
 struct tn_bytes kernel_name_pool_base(struct tn_bytes name, bool *ret_scoped);
 
@@ -388,7 +394,7 @@ struct kernel_lease_filter {
 /* How full the tables are. */
 struct kernel_usage {
     uint64_t leases, members, cooling, history, history_members, pools, resources, names,
-        text_chunks, text_chunks_max, ops, disowns, rates, cold, rules, sensors, waiters;
+        text_chunks, text_chunks_max, ops, disowns, rates, cold, rules, sensors, waiters, users;
 };
 
 #endif

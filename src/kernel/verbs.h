@@ -12,6 +12,7 @@ kernel_verb_run kernel_run_tick, kernel_run_limits, kernel_run_restored, kernel_
     kernel_run_revoke, kernel_run_ack, kernel_run_reclaim, kernel_run_rekey, kernel_run_disown,
     kernel_run_sweep, kernel_run_rule_set, kernel_run_rule_enable, kernel_run_rule_delete,
     kernel_run_sensor_set, kernel_run_sensor_enable, kernel_run_sensor_delete, kernel_run_import,
-    kernel_run_pool_seed, kernel_run_emit, kernel_run_sensor_report, kernel_run_unattend;
+    kernel_run_pool_seed, kernel_run_emit, kernel_run_sensor_report, kernel_run_unattend,
+    kernel_run_user_add, kernel_run_user_set, kernel_run_user_delete;
 
 #endif

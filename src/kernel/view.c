@@ -370,5 +370,6 @@ void kernel_usage_read(const struct kernel *k, struct kernel_usage *ret_usage) {
         .rules = k->tables[TABLE_RULE].live,
         .sensors = k->tables[TABLE_SENSOR].live,
         .waiters = k->tables[TABLE_WANT].live,
+        .users = k->tables[TABLE_USER].live,
     };
 }

@@ -20,9 +20,11 @@ struct waiter {
     uint8_t reserve; /* a RESERVE: it becomes reserved, not active */
     uint8_t rights;  /* of the command */
     uint8_t reserved[3];
+    uint32_t quota; /* of the command; 0: none */
+    uint32_t reserved2;
 };
 
-_Static_assert(sizeof(struct waiter) == 56, "a waiter is 56 bytes");
+_Static_assert(sizeof(struct waiter) == 64, "a waiter is 64 bytes");
 
 /* A place in the line of a pool. */
 struct want {

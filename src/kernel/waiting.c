@@ -107,6 +107,7 @@ static uint32_t waiter_make(struct kernel *k, const struct request *q, enum tn_r
     w->attended = 1;
     w->reserve = q->reserve;
     w->rights = c->rights;
+    w->quota = c->quota;
     w->first_want = wants_make(k, q, slot);
     return slot;
 }

@@ -42,7 +42,7 @@ static uint32_t fields_given(const struct tenure_command *command, uint32_t requ
 
 /* A lease of LSN 0 never existed; the kernel says so, if it is asked. */
 static bool fields_check(const struct tenure_command *command, uint32_t *ret_fields, char *detail) {
-    if ((unsigned)command->verb >= KERNEL_VERB_COUNT) {
+    if ((unsigned)command->verb >= LIB_VERBS) {
         (void)snprintf(detail, LIB_DETAIL, "unknown verb");
         return false;
     }

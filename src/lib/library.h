@@ -15,6 +15,7 @@
 #define LIB_INFLIGHT_MAX 16384u /* as many as two batches of the engine hold */
 #define LIB_NO_SLOT UINT32_MAX
 #define LIB_DETAIL KERNEL_OPTION_DETAIL
+#define LIB_VERBS (TENURE_VERB_UNATTEND + 1u)
 
 /* An asynchronous command in flight. Slots are taken and returned without a lock. */
 struct lib_slot {

@@ -52,7 +52,9 @@ NAMES_SAME_VERB(POOL_SEED);
 NAMES_SAME_VERB(EMIT);
 NAMES_SAME_VERB(SENSOR_REPORT);
 NAMES_SAME_VERB(UNATTEND);
-_Static_assert(KERNEL_VERB_COUNT == KERNEL_VERB_UNATTEND + 1, "every verb has its public name");
+/* Users are the server's: the library has no access control. */
+_Static_assert(KERNEL_VERB_COUNT == LIB_VERBS + 3 && LIB_VERBS == KERNEL_VERB_USER_ADD,
+               "every verb but those of users has its public name");
 
 _Static_assert(TENURE_HOLDER_MAX == KERNEL_HOLDER_MAX, "sizes");
 _Static_assert(TENURE_USER_MAX == KERNEL_USER_MAX, "sizes");

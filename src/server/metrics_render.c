@@ -104,6 +104,7 @@ static void render_tables(struct metrics_text *text, const struct metrics_view *
         {"cold_values", usage->cold, limit[KERNEL_LIMIT_COLD]},
         {"rules", usage->rules, limit[KERNEL_LIMIT_RULES]},
         {"sensors", usage->sensors, limit[KERNEL_LIMIT_SENSORS]},
+        {"users", usage->users, limit[KERNEL_LIMIT_USERS]},
     };
     enum { TABLES = sizeof tables / sizeof tables[0] };
     metrics_family(text, SERVER_METRIC_TABLE_ENTRIES);

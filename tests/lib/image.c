@@ -155,9 +155,21 @@ static void leases_make(struct kit *kit) {
     }
 }
 
+static void user_add(struct kit *kit, const char *name) {
+    struct kernel_command c = kit_command(KERNEL_VERB_USER_ADD);
+    c.name = kit_text(name);
+    c.role = 2;
+    c.spec = kit_text("$argon2id$hash");
+    c.fields |= KERNEL_F_POOL;
+    c.pool = kit_text("range gpu");
+    ok(kit_run(kit, &c));
+}
+
 void image_state_make(struct kit *kit) {
     pools_make(kit);
     demand_make(kit);
+    user_add(kit, "one");
+    user_add(kit, "two");
     rule_delete(kit, "first", 7);
     leases_make(kit);
     alloc_known(kit, "h/known", "range", "op-1");

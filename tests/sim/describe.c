@@ -120,6 +120,12 @@ void generate_describe(struct tn_bytes bytes, char *out, size_t capacity) {
     if (c.fields & KERNEL_F_ENABLED) {
         put(l, " enabled %d", c.enabled);
     }
+    if (c.fields & KERNEL_F_ROLE) {
+        put(l, " role %u", c.role);
+    }
+    if (c.fields & KERNEL_F_QUOTA) {
+        put(l, " quota %u", c.quota);
+    }
     if (c.fields & KERNEL_F_POLICY) {
         put_policy(l, &c);
     }

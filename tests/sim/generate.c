@@ -27,6 +27,7 @@ static struct kernel_limits some_limits(struct generate *g) {
     limits.of[KERNEL_LIMIT_COLD_PER_POOL] = 1 + generate_below(g, 8);
     limits.of[KERNEL_LIMIT_RULES] = 1 + generate_below(g, 8);
     limits.of[KERNEL_LIMIT_SENSORS] = 1 + generate_below(g, 6);
+    limits.of[KERNEL_LIMIT_USERS] = 1 + limits.of[KERNEL_LIMIT_LEASES] % 5;
     limits.of[KERNEL_LIMIT_WAITERS] = 1 + generate_below(g, generate_chance(g, 30) ? 4 : 24);
     if (g->slow_drain) {
         /* Nobody outside can tell when a dropped set's record goes: no request may depend on it. */
@@ -37,7 +38,9 @@ static struct kernel_limits some_limits(struct generate *g) {
 
 struct kernel_limits generate_other_limits(struct generate *g, const struct kernel_limits *old) {
     struct kernel_limits limits = some_limits(g);
-    for (uint32_t i = 0; i < KERNEL_LIMIT_COUNT; i++) {
+    uint64_t users = limits.of[KERNEL_LIMIT_USERS], before = old->of[KERNEL_LIMIT_USERS];
+    limits.of[KERNEL_LIMIT_USERS] = users < before ? before : users; /* without dice */
+    for (uint32_t i = 0; i < KERNEL_LIMIT_USERS; i++) {
         bool smaller = limits.of[i] < old->of[i];
         if (generate_chance(g, 60) || (smaller && generate_chance(g, 90))) {
             limits.of[i] = old->of[i];
@@ -49,6 +52,7 @@ struct kernel_limits generate_other_limits(struct generate *g, const struct kern
 void generate_open(struct generate *g, uint64_t seed) {
     memset(g, 0, sizeof *g);
     tn_prng_seed(&g->random, seed);
+    g->users = seed % 5 == 3;
     g->slow_drain = generate_chance(g, 30);
     g->limits = some_limits(g);
     g->now_ms = 1000000 + generate_below(g, 2000);
@@ -626,6 +630,7 @@ struct tn_bytes generate_next(struct generate *g, const struct model *m) {
     }
     fill(g, &d, m);
     some_note(g, &d);
+    generate_user(g, &d);
     uint32_t len = kernel_command_encode(&d.c, bytes, sizeof bytes);
     if (generate_below(g, 1000) == 0) {
         return spoiled(g, bytes, len);

@@ -32,6 +32,7 @@ struct generate {
     bool slow_drain;         /* dropped sets let their resources go while other things happen */
     bool patient;            /* most requests wait, and their clients come and go */
     bool big_meta;           /* so that the memory for texts fills up */
+    bool users;              /* users come and go, and have quotas */
     /* Tokens that results have shown, the latest ones. */
     struct generate_token tokens[GENERATE_TOKENS];
     uint32_t token_count;
@@ -71,6 +72,8 @@ struct generate_draft {
     char trigger[16];
     uint8_t meta[KERNEL_META_MAX + 1];
     uint8_t spec[MODEL_SPEC];
+    uint8_t secret[KERNEL_SECRET_MAX + 1];
+    uint8_t patterns[2][KERNEL_PATTERNS_MAX + 1];
 };
 
 static inline uint32_t generate_below(struct generate *g, uint32_t n) {
@@ -89,6 +92,8 @@ static inline struct tn_bytes generate_text(const char *s) {
 void generate_pool(struct generate *g, const struct model *m, char *out, size_t capacity);
 
 void generate_demand(struct generate *g, struct generate_draft *d);
+/* Makes some commands about rules and sensors ones about users, and gives requests a quota. */
+void generate_user(const struct generate *g, struct generate_draft *d);
 /* With a token already drawn: mostly that of a sensor's run. */
 void generate_emit(struct generate *g, struct generate_draft *d, const struct model *m);
 void generate_report(struct generate *g, struct generate_draft *d, const struct model *m);

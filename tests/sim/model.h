@@ -30,6 +30,7 @@
 #define MODEL_OPS 64u
 #define MODEL_DISOWNS 16u
 #define MODEL_RULES 32u
+#define MODEL_USERS 16u
 #define MODEL_SPEC 64u
 #define MODEL_USED 256u
 #define MODEL_COLD 64u
@@ -79,6 +80,7 @@ struct model_result {
 struct model_wait {
     bool attended, reserve;
     uint8_t rights;
+    uint32_t quota;
     uint64_t since_ms, until_ms;
     uint32_t total; /* values */
     uint32_t pools[MODEL_BUNDLE];
@@ -198,6 +200,15 @@ struct model_tombstone {
     bool enabled;
 };
 
+struct model_user {
+    uint32_t role; /* 0: there is none */
+    uint32_t max_values;
+    uint64_t lsn;
+    char name[KERNEL_USER_MAX + 1];
+    char secret[KERNEL_SECRET_MAX + 1];
+    char pools[KERNEL_PATTERNS_MAX + 1], holders[KERNEL_PATTERNS_MAX + 1];
+};
+
 struct model {
     struct kernel_limits limits;
     uint64_t shard, lsn, now_ms;
@@ -219,6 +230,8 @@ struct model {
     struct model_tombstone tombstones[KERNEL_TOMBSTONES_MAX];
     uint32_t tombstone_count;
     uint64_t tombstone_words;
+    struct model_user users[MODEL_USERS];
+    uint64_t users_lsn;
 
     /* The command under way. */
     struct kernel_command c;
@@ -446,6 +459,14 @@ void model_demand(struct model *m);
 void model_sensor_report(struct model *m);
 void model_triggers(const struct model *m, uint32_t *ret_count, uint64_t *ret_chunks);
 uint64_t model_trigger_rules(const struct model *m, const char *trigger);
+
+/* model_user.c */
+void model_user(struct model *m);
+uint32_t model_users(const struct model *m);
+uint64_t model_user_chunks(const struct model *m);
+/* That the leases of the user hold. */
+uint64_t model_user_values(const struct model *m, struct tn_bytes name);
+void model_users_check(struct model *m, const struct kernel *kernel);
 
 /* model_room.c */
 uint32_t model_names(const struct model *m);

@@ -326,6 +326,10 @@ static enum tn_result check_quota(struct model *m, const struct model_request *q
             return model_refuse(m, TN_R_QUOTA, quota);
         }
     }
+    uint64_t held = model_user_values(m, m->c.user);
+    if (m->c.quota != 0 && held + q->value_count > m->c.quota) {
+        return model_refuse(m, TN_R_QUOTA, m->c.quota);
+    }
     return TN_R_OK;
 }
 

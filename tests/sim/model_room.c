@@ -144,7 +144,7 @@ uint64_t model_chunks(const struct model *m) {
             chunks += chunks_of(m->sensors[i].name) + tn_text_chunks(m->sensors[i].spec_len);
         }
     }
-    return chunks;
+    return chunks + model_user_chunks(m);
 }
 
 uint32_t model_draining(const struct model *m) {

@@ -558,6 +558,11 @@ void model_verb(struct model *m) {
     case KERNEL_VERB_UNATTEND:
         model_unattend(m);
         break;
+    case KERNEL_VERB_USER_ADD:
+    case KERNEL_VERB_USER_SET:
+    case KERNEL_VERB_USER_DELETE:
+        model_user(m);
+        break;
     default:
         if (m->c.verb >= KERNEL_VERB_RULE_SET) {
             model_demand(m);

@@ -518,6 +518,7 @@ static void check_usage(struct model *m, const struct kernel *k) {
     CHECK("usage", "disowns", m->disown_count, u.disowns);
     CHECK("usage", "rates", model_meters(m), u.rates);
     CHECK("usage", "cold", model_cold(m), u.cold);
+    CHECK("usage", "users", model_users(m), u.users);
     if (model_draining(m) == 0) {
         CHECK("usage", "resources", model_resources(m), u.resources);
         CHECK("usage", "text chunks", model_chunks(m), u.text_chunks);
@@ -580,6 +581,7 @@ bool model_compare(struct model *m, const struct kernel *kernel) {
     check_by_value(m, kernel);
     check_rules(m, kernel);
     check_sensors(m, kernel);
+    model_users_check(m, kernel);
     check_usage(m, kernel);
     check_next_due(m, kernel);
     return !m->failed;

@@ -154,6 +154,7 @@ void model_wait_join(struct model *m, const struct model_request *q) {
     l.wait.attended = true;
     l.wait.reserve = q->reserve;
     l.wait.rights = m->c.rights;
+    l.wait.quota = m->c.quota;
     l.wait.total = q->value_count;
     l.wait.claim_count = m->c.claim_count;
     l.wait.claims_len = m->c.claims.len;
@@ -325,6 +326,8 @@ static enum tn_result try(struct model *m, const struct model_lease *l, struct m
         .fields = KERNEL_F_HOLDER | KERNEL_F_CLAIMS | (l->ttl_s != 0 ? KERNEL_F_TTL : 0),
         .holder = tn_bytes_of(l->holder, strlen(l->holder)),
         .ttl_s = l->ttl_s,
+        .user = tn_bytes_of(l->user, strlen(l->user)),
+        .quota = l->wait.quota,
         .claims = tn_bytes_of(l->wait.claims, l->wait.claims_len),
         .claim_count = l->wait.claim_count,
     };

@@ -364,6 +364,16 @@ static void a_trigger_with_the_sensors_of_another_is_refused(void **state) {
     kit_close(&own.kit);
 }
 
+static void a_user_without_a_name_or_of_an_unknown_role_is_refused(void **state) {
+    struct fixture *f = *state;
+    struct user *u = image_record(&f->image, TABLE_USER, 1);
+    EXPECT(REFUSED, f, u->role, KERNEL_ROLES + 1);
+    EXPECT(REFUSED, f, u->name, TN_NONE);
+    EXPECT(REFUSED, f, u->secret, f->image.headers[TABLE_TEXT].used);
+    EXPECT(REFUSED, f, u->pools, f->image.headers[TABLE_TEXT].used);
+    EXPECT(UNSOUND, f, u->lsn, UINT64_MAX);
+}
+
 /* ---- answers that are remembered ---- */
 
 /* Byte `at` of a text. */
@@ -556,6 +566,7 @@ int main(void) {
         cmocka_unit_test(a_value_of_a_set_that_is_nowhere_is_refused),
         cmocka_unit_test(a_grant_of_somebody_elses_lease_is_refused),
         cmocka_unit_test(a_trigger_with_the_sensors_of_another_is_refused),
+        cmocka_unit_test(a_user_without_a_name_or_of_an_unknown_role_is_refused),
         cmocka_unit_test(an_answer_whose_values_make_no_sense_is_refused),
         cmocka_unit_test(an_answer_that_is_cut_anywhere_is_refused),
         cmocka_unit_test(an_image_that_is_not_whole_is_refused),
