@@ -65,6 +65,18 @@ static void put_policy(struct line *l, const struct kernel_command *c) {
     }
 }
 
+static void put_user(struct line *l, const struct kernel_command *c) {
+    if (c->fields & KERNEL_F_ROLE) {
+        put(l, " role %u", c->role);
+    }
+    if (c->fields & KERNEL_F_QUOTA) {
+        put(l, " quota %u", c->quota);
+    }
+    if (c->user.len > 0) {
+        put_text(l, "user ", c->user);
+    }
+}
+
 void generate_describe(struct tn_bytes bytes, char *out, size_t capacity) {
     struct line line = {.out = out, .capacity = capacity};
     struct line *l = &line;
@@ -120,17 +132,9 @@ void generate_describe(struct tn_bytes bytes, char *out, size_t capacity) {
     if (c.fields & KERNEL_F_ENABLED) {
         put(l, " enabled %d", c.enabled);
     }
-    if (c.fields & KERNEL_F_ROLE) {
-        put(l, " role %u", c.role);
-    }
-    if (c.fields & KERNEL_F_QUOTA) {
-        put(l, " quota %u", c.quota);
-    }
+    put_user(l, &c);
     if (c.fields & KERNEL_F_POLICY) {
         put_policy(l, &c);
-    }
-    if (c.user.len > 0) {
-        put_text(l, "user ", c.user);
     }
     if (c.note.len > 0) {
         put_text(l, "note ", c.note);
