@@ -218,6 +218,7 @@ struct config_user {
     enum protocol_role role;
     char hash[ACCESS_HASH_MAX];
     char *pools, *holders; /* patterns with blanks between them; NULL: all */
+    uint32_t max_values;   /* 0: no quota */
 };
 
 struct config_list {

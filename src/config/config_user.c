@@ -3,7 +3,8 @@
  *     role = reader | holder | operator | admin
  *     secret = what `tenured --hash-secret` prints: never the secret itself
  *     pools = ports gpu-*          patterns; without it, all; the key may be repeated
- *     holders = job:*              the same for holders */
+ *     holders = job:*              the same for holders
+ *     max_values = 100             the most values that its leases hold together; without it, any */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +15,9 @@ static bool role_set(struct config_user *user, const char *text, char reason[CON
     if (user->role != PROTOCOL_NOBODY) {
         return config_refuse(reason, "user %s: role is set twice", user->head.name);
     }
-    for (int role = PROTOCOL_READER; role <= PROTOCOL_ADMIN; role++) {
-        if (strcmp(text, protocol_role_name((enum protocol_role)role)) == 0) {
-            user->role = (enum protocol_role)role;
-            return true;
-        }
-    }
-    return config_refuse(reason, "role = reader, holder, operator or admin");
+    user->role = protocol_role_parse(tn_bytes_of(text, strlen(text)));
+    return user->role != PROTOCOL_NOBODY ||
+           config_refuse(reason, "role = reader, holder, operator or admin");
 }
 
 /* It is not shown: a secret in the place of its hash would get into the log. */
@@ -53,6 +50,19 @@ static bool patterns_add(char **list, const char *text, char reason[CONFIG_REASO
     return true;
 }
 
+static bool quota_set(struct config_user *user, const char *text, char reason[CONFIG_REASON_MAX]) {
+    uint64_t number;
+    if (user->max_values != 0) {
+        return config_refuse(reason, "user %s: max_values is set twice", user->head.name);
+    }
+    if (!kernel_value_parse(KERNEL_DEC, tn_bytes_of(text, strlen(text)), &number) || number == 0 ||
+        number > UINT32_MAX) {
+        return config_refuse(reason, "max_values = a whole number from 1 to %u", UINT32_MAX);
+    }
+    user->max_values = (uint32_t)number;
+    return true;
+}
+
 bool config_user_set(struct config_user *user, const char *key, const char *text,
                      char reason[CONFIG_REASON_MAX]) {
     if (strcmp(key, "role") == 0) {
@@ -64,8 +74,11 @@ bool config_user_set(struct config_user *user, const char *key, const char *text
     if (strcmp(key, "pools") == 0 || strcmp(key, "holders") == 0) {
         return patterns_add(*key == 'p' ? &user->pools : &user->holders, text, reason);
     }
-    return config_refuse(reason, "unknown user key '%.60s'; known: role, secret, pools, holders",
-                         key);
+    if (strcmp(key, "max_values") == 0) {
+        return quota_set(user, text, reason);
+    }
+    return config_refuse(
+        reason, "unknown user key '%.60s'; known: role, secret, pools, holders, max_values", key);
 }
 
 bool config_user_check(const struct config_user *user, char reason[CONFIG_REASON_MAX]) {
@@ -87,6 +100,9 @@ void config_user_print(const struct config_user *user, FILE *out) {
     }
     if (user->holders != NULL) {
         config_words_print("holders", user->holders, out);
+    }
+    if (user->max_values > 0) {
+        (void)fprintf(out, "max_values = %u\n", user->max_values);
     }
 }
 

@@ -148,6 +148,7 @@ static void apply_publish(struct engine *engine, bool more) {
     if (!more) {
         pthread_cond_broadcast(&engine->boundary);
     }
+    atomic_store(&engine->users_lsn, kernel_users_lsn(engine->kernel));
     atomic_store(&engine->lsn, kernel_lsn(engine->kernel));
     atomic_store(&engine->next_due, kernel_next_due(engine->kernel));
     atomic_store(&engine->logged_ms, kernel_now(engine->kernel));

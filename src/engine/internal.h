@@ -213,6 +213,7 @@ struct engine {
     /* For everyone to see. */
     _Alignas(ENGINE_LINE) _Atomic uint64_t lsn;
     _Atomic uint64_t next_due;
+    _Atomic uint64_t users_lsn;  /* the last change of a user */
     _Atomic uint64_t logged_ms;  /* the state's time: of the last batch that was applied */
     _Atomic uint32_t refusal;    /* enum tn_result: OK while it leads, else the answer to writes */
     _Atomic uint32_t stopped_by; /* enum tn_status: why it halted */

@@ -130,6 +130,17 @@ enum tn_result engine_sensors_list(struct engine *engine, enum engine_read_mode 
                                    uint64_t *cursor, struct kernel_sensor_view *out,
                                    uint32_t capacity, uint32_t *ret_count);
 
+/* Users that were added at run time. The LSN of the last change of one: an atomic read, for a caller
+ * that keeps what it has read until this number changes. */
+uint64_t engine_users_lsn(const struct engine *engine);
+/* As of what this node has applied. */
+enum tn_result engine_users_list(struct engine *engine, uint64_t *cursor,
+                                 struct kernel_user_view *out, uint32_t capacity,
+                                 uint32_t *ret_count);
+/* The values that the leases of this user hold. */
+enum tn_result engine_user_values(struct engine *engine, struct tn_bytes name,
+                                  uint64_t *ret_values);
+
 /* Whether the state has got to `ms` and nothing that was due by then is left to be done: then what it
  * says is right for that moment, and AS_IS is enough. */
 bool engine_is_current(struct engine *engine, uint64_t ms);

@@ -219,6 +219,7 @@ static enum tn_status load_snapshot_end(void *ctx) {
     }
     recovery->in_snapshot = false;
     engine->recovery_snapshot_lsn = at->lsn;
+    atomic_store(&engine->users_lsn, kernel_users_lsn(engine->kernel));
     atomic_store(&engine->lsn, at->lsn);
     atomic_store(&engine->next_due, kernel_next_due(engine->kernel));
     atomic_store(&engine->logged_ms, at->now_ms);

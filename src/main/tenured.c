@@ -154,7 +154,8 @@ static bool users_apply(struct daemon *daemon, struct server_options *options) {
                                           .hash = user->hash,
                                           .role = user->role,
                                           .pools = user->pools,
-                                          .holders = user->holders};
+                                          .holders = user->holders,
+                                          .max_values = user->max_values};
     }
     free(daemon->users);
     daemon->users = users;

@@ -204,6 +204,16 @@ const char *protocol_role_name(enum protocol_role role) {
     return names[role];
 }
 
+enum protocol_role protocol_role_parse(struct tn_bytes word) {
+    for (int role = PROTOCOL_READER; role <= PROTOCOL_ADMIN; role++) {
+        const char *name = protocol_role_name((enum protocol_role)role);
+        if (tn_bytes_equal(word, tn_bytes_of(name, strlen(name)))) {
+            return (enum protocol_role)role;
+        }
+    }
+    return PROTOCOL_NOBODY;
+}
+
 const char *protocol_type_name(enum protocol_type type) {
     static const char *const names[] = {"string",     "integer", "string",
                                         "pure-token", "oneof",   "block"};

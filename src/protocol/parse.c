@@ -510,6 +510,12 @@ static bool bind_read(struct cursor *c, enum protocol_bind to) {
     }
 }
 
+static bool bind_user(struct cursor *c, enum protocol_bind to) {
+    struct tn_bytes word;
+    return next(c, "a value", &word) &&
+           (c->code = protocol_user_parse(to, word, c->call)) == TN_R_OK;
+}
+
 static bool bind(struct cursor *c, enum protocol_bind to) {
     struct kernel_command *command = &c->call->command;
     switch (to) {
@@ -573,7 +579,8 @@ static bool bind(struct cursor *c, enum protocol_bind to) {
     case PROTOCOL_B_OPID:
         return next_name(c, "OPID", KERNEL_OPID_MAX, &command->opid);
     default:
-        return bind_read(c, to);
+        return to >= PROTOCOL_B_ROLE && to <= PROTOCOL_B_MAX_VALUES ? bind_user(c, to)
+                                                                    : bind_read(c, to);
     }
 }
 
@@ -653,7 +660,7 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
     ret_call->policy.strict = true;
     ret_call->derive = false;
     ret_call->from = ret_call->value = tn_bytes_of(NULL, 0);
-    ret_call->token = ret_call->scope = tn_bytes_of(NULL, 0);
+    ret_call->token = ret_call->scope = ret_call->secret = tn_bytes_of(NULL, 0);
     ret_call->fence_lsn = ret_call->cursor = 0;
     ret_call->refresh_s = 0;
     ret_call->has_refresh = false;

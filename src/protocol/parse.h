@@ -40,6 +40,7 @@ struct protocol_call {
     enum kernel_value_state value_state;
     struct tn_bytes value;        /* of pool/value; empty: it was a lease's id */
     struct tn_bytes token, scope; /* empty: not given */
+    struct tn_bytes secret;       /* of USER ADD and SET, which the server hashes */
     uint64_t refresh_s;           /* of a token */
     bool has_refresh;
     char detail
@@ -53,6 +54,10 @@ struct protocol_call {
 enum tn_result protocol_call_parse(const struct protocol_command *row, const struct tn_bytes *argv,
                                    uint32_t argc, void *scratch, size_t capacity,
                                    struct protocol_call *ret_call);
+
+/* One argument of a user. As above. */
+enum tn_result protocol_user_parse(enum protocol_bind to, struct tn_bytes word,
+                                   struct protocol_call *call);
 
 /* "0-1042". */
 bool protocol_lease_parse(struct tn_bytes text, struct kernel_lease_id *ret_lease);

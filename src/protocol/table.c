@@ -507,6 +507,31 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                               .form = FORM(any_channels_args),
                               .summary = "Unsubscribes from some or all channels",
                               .example = "UNSUBSCRIBE events"},
+    [PROTOCOL_USER_ADD] =
+        {ROW(USER_ADD, "USER", "ADD", WRITE, ADMIN, ALL), .traits = PROTOCOL_CREATES,
+         .verb = KERNEL_VERB_USER_ADD, .form = FORM(user_add),
+         .summary =
+             "Adds a user, on all nodes; the secret is stored hashed. POOLS and HOLDERS limit what "
+             "the user sees and does, MAX_VALUES what it holds. Not for anonymous clients",
+         .method = "PUT", .path = "/v1/users/{name}",
+         .example = "USER ADD ci ROLE holder SECRET s3cret POOLS ports MAX_VALUES 100"},
+    [PROTOCOL_USER_DELETE] = {ROW(USER_DELETE, "USER", "DELETE", WRITE, ADMIN, ALL),
+                              .verb = KERNEL_VERB_USER_DELETE, .form = FORM(user_delete),
+                              .summary = "Deletes a user and closes its connections; its leases "
+                                         "stay. Not for anonymous clients",
+                              .method = "DELETE", .path = "/v1/users/{name}",
+                              .example = "USER DELETE ci"},
+    [PROTOCOL_USER_LIST] = {ROW(USER_LIST, "USER", "LIST", READ, ADMIN, ALL),
+                            .traits = PROTOCOL_LONG | PROTOCOL_ANYWHERE, .form = FORM(page_args),
+                            .summary = "Lists users with their roles, limits and the values they "
+                                       "hold, one page at a time",
+                            .method = "GET", .path = "/v1/users", .example = "USER LIST"},
+    [PROTOCOL_USER_SET] =
+        {ROW(USER_SET, "USER", "SET", WRITE, ADMIN, ALL), .verb = KERNEL_VERB_USER_SET,
+         .form = FORM(user_set),
+         .summary = "Changes a user; a new secret closes its connections. POOLS * and HOLDERS * "
+                    "remove a limit, MAX_VALUES 0 the quota. Not for anonymous clients",
+         .method = "PATCH", .path = "/v1/users/{name}", .example = "USER SET ci ROLE operator"},
     [PROTOCOL_VALUE] = {ROW(VALUE, "VALUE", "", READ, READER, POOL), .traits = PROTOCOL_STALE,
                         .form = FORM(value_args),
                         .summary = "A value of a pool, held or free, with its last holder",
@@ -516,4 +541,9 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                          .summary = "Returns whether a fencing token is the live authority",
                          .method = "GET", .path = "/v1/leases/{lease}/verify", .reply = "Authority",
                          .example = "VERIFY 0-1042 1"},
+    [PROTOCOL_WHOAMI] = {ROW(WHOAMI, "WHOAMI", "", READ, READER, NONE), .traits = PROTOCOL_ANYWHERE,
+                         .form = FORM(fence_only),
+                         .summary = "Returns the user of the connection, its role, its limits, and "
+                                    "where it is defined",
+                         .method = "GET", .path = "/v1/whoami", .example = "WHOAMI"},
 };

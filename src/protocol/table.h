@@ -116,6 +116,11 @@ enum protocol_bind {
     PROTOCOL_B_SCOPE,
     PROTOCOL_B_REFRESH, /* seconds for which refreshes may extend a token */
     PROTOCOL_B_REASON,
+    PROTOCOL_B_ROLE, /* from here to MAX_VALUES: of a user; parse_user.c */
+    PROTOCOL_B_SECRET,
+    PROTOCOL_B_POOLS,
+    PROTOCOL_B_HOLDERS,
+    PROTOCOL_B_MAX_VALUES,
     PROTOCOL_B_OPID,
     PROTOCOL_B_FENCE,
     PROTOCOL_B_UNUSED, /* a field of an HTTP body that is accepted and ignored */
@@ -237,8 +242,13 @@ enum protocol_id {
     PROTOCOL_TOKEN_SENSOR,
     PROTOCOL_TOUCH,
     PROTOCOL_UNSUBSCRIBE,
+    PROTOCOL_USER_ADD,
+    PROTOCOL_USER_DELETE,
+    PROTOCOL_USER_LIST,
+    PROTOCOL_USER_SET,
     PROTOCOL_VALUE,
     PROTOCOL_VERIFY,
+    PROTOCOL_WHOAMI,
     PROTOCOL_COMMANDS, /* how many there are */
 };
 
@@ -295,6 +305,8 @@ bool protocol_usage_write(const struct protocol_command *command, const struct p
                           char *out, size_t capacity);
 
 const char *protocol_role_name(enum protocol_role role);
+/* NOBODY: there is no such role for a user. */
+enum protocol_role protocol_role_parse(struct tn_bytes word);
 const char *protocol_type_name(enum protocol_type type);
 
 bool protocol_word_is(struct tn_bytes argument, const char *upper, size_t len);

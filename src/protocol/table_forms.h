@@ -150,6 +150,18 @@ static const struct protocol_argument sensor_set[] = {
 static const struct protocol_argument sensor_write[] = {STRING("ref", PROTOCOL_B_NAME), REASON,
                                                         OPID};
 static const struct protocol_argument sensor_read[] = {STRING("ref", PROTOCOL_B_NAME), FENCE};
+#define USER_FIELDS                                                           \
+    OPTION("POOLS", "patterns", PROTOCOL_T_STRING, PROTOCOL_B_POOLS),         \
+        OPTION("HOLDERS", "patterns", PROTOCOL_T_STRING, PROTOCOL_B_HOLDERS), \
+        OPTION("MAX_VALUES", "n", PROTOCOL_T_INTEGER, PROTOCOL_B_MAX_VALUES), REASON, OPID
+static const struct protocol_argument user_add[] = {
+    STRING("name", PROTOCOL_B_NAME), NEEDED("ROLE", "role", PROTOCOL_T_STRING, PROTOCOL_B_ROLE),
+    NEEDED("SECRET", "secret", PROTOCOL_T_STRING, PROTOCOL_B_SECRET), USER_FIELDS};
+static const struct protocol_argument user_set[] = {
+    STRING("name", PROTOCOL_B_NAME), OPTION("ROLE", "role", PROTOCOL_T_STRING, PROTOCOL_B_ROLE),
+    OPTION("SECRET", "secret", PROTOCOL_T_STRING, PROTOCOL_B_SECRET), USER_FIELDS};
+static const struct protocol_argument user_delete[] = {STRING("name", PROTOCOL_B_NAME), REASON,
+                                                       OPID};
 static const struct protocol_argument node_job[] = {STRING("name", PROTOCOL_B_NAME)};
 static const struct protocol_argument sensor_job[] = {STRING("ref", PROTOCOL_B_NAME)};
 static const struct protocol_argument sensor_logs[] = {

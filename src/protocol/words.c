@@ -27,7 +27,7 @@ static bool name_is(struct tn_bytes name, const char *text) {
 
 static bool name_is_lower(struct tn_bytes name, const char *upper) {
     for (uint32_t i = 0; i < name.len; i++) {
-        if (upper[i] == '\0' || name.at[i] != (upper[i] | 0x20)) {
+        if (upper[i] == '\0' || name.at[i] != (upper[i] == '_' ? '_' : upper[i] | 0x20)) {
             return false;
         }
     }

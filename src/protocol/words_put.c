@@ -76,7 +76,7 @@ static const char *field_name(const struct protocol_argument *argument,
     const char *from = argument->token != NULL ? argument->token : argument->name;
     size_t i = 0;
     for (; i < PROTOCOL_KEY_MAX - 1 && from[i] != '\0'; i++) {
-        out[i] = (char)(argument->token != NULL ? from[i] | 0x20 : from[i]);
+        out[i] = (char)(argument->token != NULL && from[i] != '_' ? from[i] | 0x20 : from[i]);
     }
     out[i] = '\0';
     return argument->bind == PROTOCOL_B_VALUES ? "names" : out;

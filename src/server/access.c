@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/glob.h"
+#include "base/hash.h"
 #include "supervisor/supervisor.h"
 #include "token/token_issuer.h"
 
@@ -39,14 +40,16 @@ const struct access_user *access_peer(const struct access *access, uint32_t uid)
     return &access_stranger;
 }
 
+static uint32_t bucket_of(struct tn_bytes name) {
+    return (uint32_t)(tn_hash64(name.at, name.len, 0) % ACCESS_BUCKETS);
+}
+
 const struct access_user *access_find(const struct access *access, struct tn_bytes name) {
-    for (const struct access_user *user = access->users; user != NULL; user = user->next) {
-        if (user->role != PROTOCOL_NOBODY &&
-            tn_bytes_equal(name, tn_bytes_of(user->name, user->name_len))) {
-            return user;
-        }
+    const struct access_user *user = access->by_name[bucket_of(name)];
+    while (user != NULL && !tn_bytes_equal(name, tn_bytes_of(user->name, user->name_len))) {
+        user = user->same_hash;
     }
-    return NULL;
+    return user;
 }
 
 struct access_login access_login_of(const struct access *access, struct tn_bytes name) {
@@ -54,23 +57,57 @@ struct access_login access_login_of(const struct access *access, struct tn_bytes
     return (struct access_login){.user = user, .generation = user != NULL ? user->generation : 0};
 }
 
-/* The one of that name, gone or not; a new one if there never was. */
-static struct access_user *user_at(struct access *access, const char *name) {
-    size_t len = strlen(name);
-    TN_ASSERT(len > 0 && len <= KERNEL_USER_MAX);
+/* One that is gone, or a new one; NULL: no memory. */
+static struct access_user *user_unused(struct access *access) {
     for (struct access_user *user = access->users; user != NULL; user = user->next) {
-        if (strcmp(user->name, name) == 0) {
+        if (user->role == PROTOCOL_NOBODY) {
             return user;
         }
     }
     struct access_user *user = calloc(1, sizeof *user);
     if (user != NULL) {
-        memcpy(user->name, name, len + 1);
-        user->name_len = (uint32_t)len;
-        user->next = access->users;
-        access->users = user;
+        if (access->end == NULL) {
+            access->end = &access->users;
+        }
+        *access->end = user;
+        access->end = &user->next;
     }
     return user;
+}
+
+/* The one of that name; a new one if there is none. */
+static struct access_user *user_at(struct access *access, const char *name) {
+    size_t len = strlen(name);
+    TN_ASSERT(len > 0 && len <= KERNEL_USER_MAX);
+    struct access_user *user =
+        (struct access_user *)(uintptr_t)access_find(access, tn_bytes_of(name, len));
+    if (user != NULL) {
+        return user;
+    }
+    user = user_unused(access);
+    if (user != NULL) {
+        struct access_user **bucket = &access->by_name[bucket_of(tn_bytes_of(name, len))];
+        memcpy(user->name, name, len + 1);
+        user->name_len = (uint32_t)len;
+        user->role = PROTOCOL_READER; /* until it is set: it is in use */
+        user->hash[0] = '\0';
+        user->same_hash = *bucket;
+        *bucket = user;
+    }
+    return user;
+}
+
+/* All its logins are void. */
+static void user_end(struct access *access, struct access_user *user) {
+    struct access_user **at = &access->by_name[bucket_of(tn_bytes_of(user->name, user->name_len))];
+    while (*at != user) {
+        at = &(*at)->same_hash;
+    }
+    *at = user->same_hash;
+    user->same_hash = NULL;
+    user->role = PROTOCOL_NOBODY;
+    user->hash[0] = '\0';
+    user->generation++;
 }
 
 static bool list_set(struct access_list *list, const char *patterns) {
@@ -86,9 +123,11 @@ static bool list_set(struct access_list *list, const char *patterns) {
     return true;
 }
 
-static bool user_set(struct access_user *user, const struct access_option *option) {
+static bool user_set(struct access *access, struct access_user *user,
+                     const struct access_option *option) {
     TN_ASSERT(option->role != PROTOCOL_NOBODY && strlen(option->hash) < sizeof user->hash);
     if (!list_set(&user->pools, option->pools) || !list_set(&user->holders, option->holders)) {
+        user_end(access, user); /* better none than one with the limits of another */
         return false;
     }
     if (strcmp(user->hash, option->hash) != 0) {
@@ -96,6 +135,7 @@ static bool user_set(struct access_user *user, const struct access_option *optio
         user->generation++;
     }
     user->role = option->role;
+    user->max_values = option->max_values;
     return true;
 }
 
@@ -110,21 +150,53 @@ static bool is_among(const struct access_user *user, const struct access_option 
 }
 
 bool access_configure(struct access *access, const struct access_option *options, uint32_t count) {
-    access->on = count > 0;
+    access->of_file = count > 0;
+    access->on = access->of_file || access->of_log;
     for (struct access_user *user = access->users; user != NULL; user = user->next) {
-        if (user->role != PROTOCOL_NOBODY && !is_among(user, options, count)) {
-            user->role = PROTOCOL_NOBODY;
-            user->hash[0] = '\0';
-            user->generation++;
+        if (user->role != PROTOCOL_NOBODY && user->source == ACCESS_OF_FILE &&
+            !is_among(user, options, count)) {
+            user_end(access, user);
         }
     }
     for (uint32_t i = 0; i < count; i++) {
         struct access_user *user = user_at(access, options[i].name);
-        if (user == NULL || !user_set(user, &options[i])) {
+        if (user == NULL || !user_set(access, user, &options[i])) {
             return false;
         }
+        user->source = ACCESS_OF_FILE;
     }
     return true;
+}
+
+void access_users_begin(struct access *access) {
+    access->round++;
+}
+
+bool access_user_put(struct access *access, const struct access_option *option, uint64_t lsn) {
+    struct access_user *user = user_at(access, option->name);
+    access->of_log = access->on = true;
+    if (user == NULL) {
+        return false;
+    }
+    if (user->source == ACCESS_OF_FILE && user->hash[0] != '\0') {
+        return true; /* the file wins */
+    }
+    user->source = ACCESS_OF_LOG;
+    user->round = access->round;
+    if (user->lsn == lsn && user->hash[0] != '\0') {
+        return true;
+    }
+    user->lsn = lsn;
+    return user_set(access, user, option);
+}
+
+void access_users_end(struct access *access) {
+    for (struct access_user *user = access->users; user != NULL; user = user->next) {
+        if (user->role != PROTOCOL_NOBODY && user->source == ACCESS_OF_LOG &&
+            user->round != access->round) {
+            user_end(access, user);
+        }
+    }
 }
 
 void access_free(struct access *access) {
@@ -213,12 +285,19 @@ static bool is_about_sensors(enum kernel_event_kind kind) {
     return kind >= KERNEL_EVENT_RULE_SET && kind <= KERNEL_EVENT_SENSOR_START_FAILED;
 }
 
+static bool is_about_users(enum kernel_event_kind kind) {
+    return kind >= KERNEL_EVENT_USER_ADDED && kind <= KERNEL_EVENT_USER_DELETED;
+}
+
 bool access_sensors(const struct access_user *user) {
     return access_pool(user, tn_bytes_of(TOKEN_SENSOR_POOL, sizeof TOKEN_SENSOR_POOL - 1));
 }
 
 bool access_sees_event(const struct access_user *user, const struct engine_event *event) {
     const struct kernel_event *fact = &event->fact;
+    if (is_about_users(fact->kind) && user->role < PROTOCOL_ADMIN) {
+        return false;
+    }
     if (!access_is_narrow(user)) {
         return user->role != PROTOCOL_NOBODY;
     }

@@ -1,10 +1,12 @@
 /* Access: users, and what each of them may do.
  *
- * A user has a name, a role, a hashed secret and two lists of patterns: the pools it may touch and the
- * holders it may act for. Users come from the configuration and can change while the server runs. Without
- * users, every client is an anonymous administrator, and the server listens on loopback addresses only.
- * An anonymous client on this machine proves little: a browser is on it too, and does as web pages ask.
- * So anonymous clients may do everything except define programs for the server to run.
+ * A user has a name, a role, a hashed secret, two lists of patterns (the pools it may touch and the
+ * holders it may act for) and a quota of values. Users come from the configuration file, or were added
+ * at run time (users.h); both can change while the server runs. A name that the file defines is the
+ * file's. Without users, every client is an anonymous administrator, and the server listens on loopback
+ * addresses only. An anonymous client on this machine proves little: a browser is on it too, and does as
+ * web pages ask. So anonymous clients may do everything except define programs for the server to run,
+ * and users.
  *
  * A client of the Unix-domain socket is known by its process: root and the server's own user are
  * administrators named unix:UID, whether there are users or not; all others must log in.
@@ -13,7 +15,8 @@
  *   1. A user's rights are judged here, before anything is logged. The command carries the user's name
  *      and the one bit that the kernel needs, so no change of the configuration changes a replay.
  *   2. A user's struct stays in place until the server ends, so logins may point to it. When the secret
- *      changes or the user is removed, the generation changes, and all logins of the user become void.
+ *      changes or the user is removed, the generation changes, and all logins of the user become void:
+ *      so the struct of a removed user can become that of another one.
  *   3. A user that may not see a pool or a holder sees none of its leases and events, neither in lists
  *      nor by their ids: they seem not to exist.
  *
@@ -39,26 +42,39 @@ struct access_option {
     const char *hash;
     enum protocol_role role;
     const char *pools, *holders; /* patterns with blanks between them; NULL or empty: all */
+    uint32_t max_values;         /* 0: no quota */
 };
 
 struct access_list {
     char *patterns; /* NULL: all */
 };
 
+/* Where a user is defined. */
+enum access_source { ACCESS_OF_FILE, ACCESS_OF_LOG };
+
 struct access_user {
-    struct access_user *next;
+    struct access_user *next, *same_hash;
     uint32_t name_len;
     char name[KERNEL_USER_MAX + 1];
     char hash[ACCESS_HASH_MAX];
     enum protocol_role role; /* NOBODY: the user was removed */
     bool is_fixed;           /* it does not come from the configuration and never goes */
     bool is_anonymous;
+    uint8_t source; /* enum access_source */
+    uint32_t max_values;
     uint32_t generation;
+    uint32_t round; /* of users that were added at run time: when it was last seen */
+    uint64_t lsn;   /* of those: the last change */
     struct access_list pools, holders;
 };
 
+#define ACCESS_BUCKETS 1024u
+
 struct access {
-    struct access_user *users;
+    struct access_user *users, **end; /* in the order in which they came */
+    struct access_user *by_name[ACCESS_BUCKETS];
+    uint32_t round;
+    bool of_file, of_log;        /* there are users in the file; there were some of the log */
     struct access_user local[2]; /* root and the server's own user, at the Unix-domain socket */
     uint32_t local_uid[2];
     bool on; /* users exist: clients must log in */
@@ -68,6 +84,7 @@ struct access {
 struct access_login {
     const struct access_user *user; /* NULL: not logged in */
     uint32_t generation;
+    bool by_certificate;
 };
 
 /* For the server's own commands: ticks, the UDP listener. */
@@ -81,8 +98,14 @@ void access_init(struct access *access, uint32_t own_uid);
 /* The user of a client of the Unix-domain socket, by the user id of its process. */
 const struct access_user *access_peer(const struct access *access, uint32_t uid);
 
-/* Takes these users in place of those there are. False: no memory, and some may have been taken. */
+/* Takes these users of the file in place of those there are. False: no memory, and some may have been
+ * taken. */
 bool access_configure(struct access *access, const struct access_option *options, uint32_t count);
+/* All users that were added at run time, one by one, between `begin` and `end`, which removes those
+ * that were not seen. False: no memory. */
+void access_users_begin(struct access *access);
+bool access_user_put(struct access *access, const struct access_option *option, uint64_t lsn);
+void access_users_end(struct access *access);
 void access_free(struct access *access);
 
 /* NULL: there is none of that name. */

@@ -81,6 +81,7 @@ static bool answers_run(struct server *server) {
     struct ready ready = {.end = &ready.first};
     bool halted = false;
     uint64_t now_ns = uv_hrtime();
+    server_users_look(server); /* before anyone hears of a change */
     struct parked_answer *parked = server_parked_take(&server->parked);
     uint32_t tail = server_slots_tail(&server->slots);
     struct server_slot *slot;

@@ -11,7 +11,7 @@ static void users_take(struct server *server) {
     if (!access_configure(&server->access, server->options.users, server->options.user_count)) {
         server_log("users_failed", "reason=\"no memory; the log-in is refused\"");
     }
-    server_connections_review(server);
+    server_users_again(server);
 }
 
 static void reload_work(uv_work_t *work) {

@@ -269,6 +269,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     bool bad = row == NULL || argc > SERVER_ARGS_MAX ||
                (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity);
     bool not_as_line = is_line && row != NULL && !may_be_line(row);
+    server_users_look(server);
     const struct access_user *user = access_user_of(&server->access, &connection->client.login);
     if (row != NULL) {
         access = access_role(user, (enum protocol_role)row->role);

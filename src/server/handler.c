@@ -99,6 +99,11 @@ const struct server_handler server_handlers[PROTOCOL_COMMANDS] = {
     [PROTOCOL_TOKEN_SENSOR] = {.read = read_token_sensor},
     [PROTOCOL_TOUCH] = {.write = server_write_submit},
     [PROTOCOL_UNSUBSCRIBE] = {.session = session_unsubscribe},
+    [PROTOCOL_USER_ADD] = {.write = write_user},
+    [PROTOCOL_USER_DELETE] = {.write = write_user_delete},
+    [PROTOCOL_USER_LIST] = {.read = read_users},
+    [PROTOCOL_USER_SET] = {.write = write_user},
     [PROTOCOL_VALUE] = {.read = read_value},
     [PROTOCOL_VERIFY] = {.read = read_verify},
+    [PROTOCOL_WHOAMI] = {.read = read_whoami},
 };

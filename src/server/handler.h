@@ -92,6 +92,9 @@ server_reader read_sensor;
 server_reader read_events;
 /* node_commands.c */
 server_reader read_nodes;
+/* user_commands.c */
+server_reader read_users;
+server_reader read_whoami;
 /* sensor.c */
 server_reader read_sensor_heartbeat;
 server_reader read_sensor_rules;
@@ -112,6 +115,9 @@ server_committed write_emit_committed;
 server_writer write_sensor_set;
 /* token_commands.c */
 server_committed write_token_revoke_committed;
+/* user_commands.c: USER ADD and SET */
+server_writer write_user;
+server_writer write_user_delete;
 
 /* jobs.c */
 server_job job_snapshot;

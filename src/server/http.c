@@ -226,6 +226,28 @@ void server_http_check(struct server *server) {
     http_run(http);
 }
 
+void server_http_review(struct server *server) {
+    struct http *http = server->http;
+    if (http == NULL || http->daemon == NULL) {
+        return;
+    }
+    for (struct http_connection *c = LIST_FIRST(&http->connections); c != NULL;
+         c = LIST_NEXT(c, place)) {
+        struct http_exchange *exchange = c->exchange;
+        if (exchange == NULL || exchange->client.login.user == NULL ||
+            access_user_of(&server->access, &exchange->client.login)->role != PROTOCOL_NOBODY) {
+            continue;
+        }
+        if (exchange->state == HTTP_WORKING && exchange->client.waits) {
+            exchange->broken = true;
+            http_exchange_wake(exchange);
+        } else {
+            http_stream_end(exchange);
+        }
+    }
+    http_run(http);
+}
+
 /* ---- Starting and stopping ---- */
 
 static struct MHD_Daemon *daemon_start(struct http *http) {

@@ -18,6 +18,8 @@ uint32_t server_http_connections(const struct server *server);
 uint32_t server_http_streams(const struct server *server);
 /* Every second. */
 void server_http_check(struct server *server);
+/* Ends streams and waiting requests of users that are gone. */
+void server_http_review(struct server *server);
 /* Sends the answers that have been made since. */
 void server_http_wake(struct server *server);
 /* Takes no more requests; stops when those under way are answered. */

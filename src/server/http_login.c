@@ -82,6 +82,7 @@ static bool login(struct http_exchange *exchange) {
 
 bool http_access(struct http_exchange *exchange, enum protocol_role role) {
     struct server *server = exchange->client.server;
+    server_users_look(server);
     if (role == PROTOCOL_NOBODY || (!server->access.on && exchange->client.login.user == NULL)) {
         return true;
     }

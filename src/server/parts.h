@@ -30,6 +30,7 @@
 #include "server/stop.h"
 #include "server/stream.h"
 #include "server/tick.h"
+#include "server/users.h"
 #include "server/write.h"
 
 struct server {
@@ -38,7 +39,8 @@ struct server {
     uv_loop_t loop;
     struct server_owners owners; /* pointers to the following, and the supervisor */
     struct server_once once;
-    struct access access; /* users */
+    struct access access;      /* users */
+    struct server_users users; /* that were added at run time */
     struct server_logins logins;
     struct server_role role; /* in a cluster */
 

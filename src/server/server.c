@@ -33,6 +33,7 @@ uint32_t server_clients(const struct server *server) {
 
 static void on_before_wait(uv_prepare_t *prepare) {
     struct server *server = prepare->data;
+    server_users_review(server);
     server_writes_commit(&server->writes);
     schedule_turn_end(&server->schedule);
     server->listeners.accepts = 0;
@@ -63,6 +64,7 @@ static void on_second(uv_timer_t *timer) {
     struct engine_stats stats;
     server_connections_check(server);
     server_logins_second(&server->logins);
+    server_users_look(server);
     server_metrics_second(server);
     server_http_check(server);
     server_role_look(server);

@@ -9,6 +9,7 @@ struct search {
 static bool name_is_user(void *ctx, struct tn_bytes name) {
     struct search *search = ctx;
     search->login = access_login_of(search->access, name);
+    search->login.by_certificate = search->login.user != NULL;
     return search->login.user != NULL;
 }
 

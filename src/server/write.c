@@ -90,6 +90,10 @@ static enum tn_result write_judge(struct server_request *request) {
     enum tn_result code = server_request_judge(request);
     command->user = tn_bytes_of(user->name, user->name_len);
     command->rights = user->role >= PROTOCOL_OPERATOR ? KERNEL_RIGHT_OPERATOR : 0;
+    if (user->max_values > 0 && (command->fields & KERNEL_F_CLAIMS) != 0) {
+        command->quota = user->max_values;
+        command->fields |= KERNEL_F_QUOTA;
+    }
     if (code == TN_R_OK && protocol_command_has(request->row, PROTOCOL_PROGRAMS)) {
         code = server_program_judge(request);
     }

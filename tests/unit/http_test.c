@@ -317,6 +317,13 @@ static const struct request good[] = {
      .want = "SENSOR|RULES|s1|a.b.c|CURSOR|5|COUNT|9"},
     {"POST", "/v1/sensors/heartbeat?token=a.b.c", "", .want = "SENSOR|HEARTBEAT|a.b.c"},
     {"GET", "/v1/sensors/heartbeat", .want = "SENSOR|INFO|heartbeat"},
+    {"PUT", "/v1/users/ci",
+     "{\"role\":\"holder\",\"secret\":\"s\",\"pools\":\"a b-*\",\"max_values\":7}",
+     .want = "USER|ADD|ci|ROLE|holder|SECRET|s|POOLS|a b-*|MAX_VALUES|7"},
+    {"PATCH", "/v1/users/ci", "{\"holders\":\"*\"}", .want = "USER|SET|ci|HOLDERS|*"},
+    {"DELETE", "/v1/users/ci", .want = "USER|DELETE|ci"},
+    {"GET", "/v1/users?count=5", .want = "USER|LIST|COUNT|5"},
+    {"GET", "/v1/whoami", .want = "WHOAMI"},
     {"GET", "/v1/events?after=7.0&count=5&pool=p&holder=job/1&fence=3",
      .want = "EVENTS|AFTER|7.0|COUNT|5|POOL|p|HOLDER|job/1|FENCE|3"},
 };
