@@ -109,6 +109,14 @@ int cli_opensynaptic(const struct cli_settings *settings, int argc, char **argv)
 bool cli_is_demand(int argc, char **argv);
 int cli_demand(const struct cli_settings *settings, int argc, char **argv);
 
+/* `tenure user add|set NAME ...`, with --secret-file FILE, or --ask-secret: a prompt; argv has both words.
+ */
+bool cli_is_user(int argc, char **argv);
+int cli_user(const struct cli_settings *settings, int argc, char **argv);
+struct protocol_command;
+/* Whether the command has a secret among its arguments. */
+bool cli_takes_secret(const struct protocol_command *row);
+
 /* `tenure run --from POOL[:COUNT] ... -- COMMAND ...`: a command that runs only while its lease is
  * held; argv has the --. */
 int cli_run(const struct cli_settings *settings, int argc, char **argv);

@@ -14,19 +14,33 @@ static void print_option(void *ctx, const char *name, const char *value) {
     (void)fprintf(ctx, "%s ", name);
 }
 
+/* What the name of a command is the name of, with a dash. */
+static const char *name_kind(const struct protocol_command *row) {
+    switch (row->word[0]) {
+    case 'R':
+        return "rule-";
+    case 'S':
+        return "sensor-";
+    case 'U':
+        return "user-";
+    default:
+        return "";
+    }
+}
+
 /* options='...' what='pool holder': what may follow a command, by name and by place. */
 static void print_command(FILE *out, const struct protocol_command *row) {
     (void)fprintf(out, "options='");
     cli_spell_options(row, print_option, out);
     (void)fputs(protocol_command_has(row, PROTOCOL_FOLLOW) ? "--follow " : "", out);
+    (void)fputs(cli_takes_secret(row) ? "--secret-file --ask-secret " : "", out);
     (void)fprintf(out, "' what='");
     for (uint32_t i = 0; i < row->form.count; i++) {
         const struct protocol_argument *argument = &row->form.arguments[i];
         if (argument->token == NULL && argument->part_count == 0) {
             (void)fprintf(out, "%s%s ",
-                          row->form.arguments[0].bind == PROTOCOL_B_NAME && i == 0
-                              ? (row->word[0] == 'R' ? "rule-" : "sensor-")
-                              : "",
+                          row->form.arguments[0].bind == PROTOCOL_B_NAME && i == 0 ? name_kind(row)
+                                                                                   : "",
                           argument->name);
         }
     }
@@ -159,6 +173,7 @@ static void print_values(FILE *out) {
                   "    holder | --holder) _tenure_names holder leases ;;\n"
                   "    rule-id) _tenure_names id rule list ;;\n"
                   "    sensor-ref) _tenure_names ref sensor list ;;\n"
+                  "    user-name) _tenure_names name user list ;;\n"
                   "    --state)\n"
                   "        case $first in\n"
                   "        pool) printf '%%s\\n' ");

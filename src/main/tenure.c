@@ -67,6 +67,9 @@ static int dispatch(const struct cli_settings *settings, int argc, char **argv) 
     if (cli_is_demand(argc, argv)) {
         return cli_demand(settings, argc, argv);
     }
+    if (cli_is_user(argc, argv)) {
+        return cli_user(settings, argc, argv);
+    }
     const struct protocol_command *row = cli_command_find(argc, argv);
     if (row != NULL && protocol_command_has(row, PROTOCOL_FOLLOW)) {
         return cli_logs(settings, argc, argv);

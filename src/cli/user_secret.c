@@ -1,0 +1,132 @@
+/* `tenure user add` and `tenure user set`: the secret comes from a terminal, which does not show it, from
+ * a file, or from standard input; so it need not be in a command line, where others can see it. The rest
+ * is the command of the server. */
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "protocol/table.h"
+
+#define SECRET_MAX 256u
+#define SECRET_ROOM (SECRET_MAX + 2u) /* with the end of the line */
+#define OPTION "--secret="
+
+static int complain(const char *why) {
+    (void)fprintf(stderr, "tenure: %s\n", why);
+    return CLI_USAGE;
+}
+
+/* One line without its end; 0: there is none, or it is too long. */
+static size_t line_read(FILE *in, char out[SECRET_ROOM]) {
+    size_t len = fgets(out, SECRET_ROOM, in) != NULL ? strlen(out) : 0;
+    if (len > 0 && out[len - 1] == '\n') {
+        out[--len] = '\0';
+    }
+    return len <= SECRET_MAX ? len : 0;
+}
+
+static size_t line_ask(const char *prompt, char out[SECRET_ROOM]) {
+    struct termios shown, hidden;
+    if (tcgetattr(STDIN_FILENO, &shown) != 0) {
+        return 0;
+    }
+    hidden = shown;
+    hidden.c_lflag &= ~(tcflag_t)ECHO;
+    (void)fputs(prompt, stderr);
+    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
+    size_t len = line_read(stdin, out);
+    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
+    (void)fputc('\n', stderr);
+    return len;
+}
+
+/* On a terminal twice, so that nobody locks a user out by a slip; else one line. */
+static int secret_ask(char secret[SECRET_ROOM]) {
+    char again[SECRET_ROOM];
+    if (isatty(STDIN_FILENO) == 0) {
+        return line_read(stdin, secret) > 0
+                   ? CLI_OK
+                   : complain(
+                         "standard input must begin with the secret: one line of 1 to 256 bytes");
+    }
+    if (line_ask("Secret: ", secret) == 0) {
+        return complain("the secret is one line of 1 to 256 bytes");
+    }
+    bool same = line_ask("Again: ", again) > 0 && strcmp(secret, again) == 0;
+    explicit_bzero(again, sizeof again);
+    return same ? CLI_OK : complain("the two secrets differ");
+}
+
+static int secret_of_file(const char *path, char secret[SECRET_ROOM]) {
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    size_t len = file != NULL ? line_read(file, secret) : 0;
+    if (file != NULL && file != stdin) {
+        (void)fclose(file);
+    }
+    return len > 0 ? CLI_OK
+                   : complain("--secret-file: no secret there, one line of 1 to 256 bytes");
+}
+
+/* Where the secret is, taken out of the arguments. */
+struct wanted {
+    const char *file;
+    bool ask, given;
+};
+
+static struct wanted wanted_take(int *argc, char **argv) {
+    struct wanted wanted = {.ask = strcmp(argv[1], "add") == 0};
+    int count = 0;
+    for (int i = 0; i < *argc; i++) {
+        if (strcmp(argv[i], "--secret-file") == 0 && i + 1 < *argc) {
+            wanted.file = argv[++i];
+        } else if (strncmp(argv[i], "--secret-file=", 14) == 0) {
+            wanted.file = argv[i] + 14;
+        } else if (strcmp(argv[i], "--ask-secret") == 0) {
+            wanted.ask = true;
+        } else {
+            wanted.given = wanted.given || strcmp(argv[i], "--secret") == 0 ||
+                           strncmp(argv[i], OPTION, sizeof OPTION - 1) == 0;
+            argv[count++] = argv[i];
+        }
+    }
+    *argc = count;
+    return wanted;
+}
+
+bool cli_takes_secret(const struct protocol_command *row) {
+    for (uint32_t i = 0; i < row->form.count; i++) {
+        if (row->form.arguments[i].bind == PROTOCOL_B_SECRET) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool cli_is_user(int argc, char **argv) {
+    return argc > 2 && strcmp(argv[0], "user") == 0 &&
+           (strcmp(argv[1], "add") == 0 || strcmp(argv[1], "set") == 0);
+}
+
+int cli_user(const struct cli_settings *settings, int argc, char **argv) {
+    char option[sizeof OPTION + SECRET_ROOM] = OPTION;
+    char *secret = option + sizeof OPTION - 1;
+    struct wanted wanted = wanted_take(&argc, argv);
+    if (wanted.given || (wanted.file == NULL && !wanted.ask)) {
+        return cli_call(settings, argc, argv);
+    }
+    char **words = calloc((size_t)argc + 2, sizeof *words);
+    if (words == NULL) {
+        return complain("no memory");
+    }
+    int code = wanted.file != NULL ? secret_of_file(wanted.file, secret) : secret_ask(secret);
+    if (code == CLI_OK) {
+        memcpy(words, argv, (size_t)argc * sizeof *words);
+        words[argc] = option;
+        code = cli_call(settings, argc + 1, words);
+    }
+    explicit_bzero(option, sizeof option);
+    free(words);
+    return code;
+}
