@@ -727,6 +727,25 @@ class SensorPage:
 
 
 @dataclass(frozen=True)
+class User:
+    """A user; `source` is file, logged, certificate, socket or anonymous. `max_values` 0: no quota."""
+
+    name: Optional[str]
+    role: str
+    source: str
+    pools: Optional[str]
+    holders: Optional[str]
+    max_values: int
+    values: int
+
+
+@dataclass(frozen=True)
+class UserPage:
+    users: Tuple[User, ...]
+    cursor: str
+
+
+@dataclass(frozen=True)
 class Message:
     """A message of a channel; `pattern` is set for a pattern subscription."""
 
@@ -899,6 +918,14 @@ def _sensor_output(r: Reply) -> SensorOutput:
     return SensorOutput(r["output"], r["next"], bool(r["more"]), bool(r["lost"]))
 
 
+def _user(r: Reply) -> User:
+    return User(r["name"], r["role"], r["source"], r["pools"], r["holders"], r["max_values"], r["values"])
+
+
+def _user_page(r: Reply) -> UserPage:
+    return UserPage(tuple(map(_user, r["users"])), str(r["cursor"]))
+
+
 def _sensor_page(r: Reply) -> SensorPage:
     return SensorPage(tuple(map(_sensor, r["sensors"])), str(r["cursor"]))
 
@@ -921,10 +948,11 @@ COMMANDS: Dict[str, str] = {
         "write": "ACK,ACTIVATE,ALLOC,DISOWN,EMIT,IMPORT,POOL ADD,POOL ALTER,POOL CREATE,POOL DROP,"
                  "POOL REMOVE,POOL SEED,RECLAIM,REKEY,RELEASE,RESERVE,REVOKE,RULE DELETE,"
                  "RULE DISABLE,RULE ENABLE,RULE SET,SENSOR DELETE,SENSOR DISABLE,SENSOR ENABLE,"
-                 "SENSOR SET,SWEEP,TICK,TOKEN REVOKE,TOUCH",
+                 "SENSOR SET,SWEEP,TICK,TOKEN REVOKE,TOUCH,USER ADD,USER DELETE,USER SET",
         "read": "EVENTS,LEASE,LEASES,NODE LIST,POOL INFO,POOL LIST,POOL METRICS,POOL VALUES,RULE INFO,RULE LIST,"
                 "SENSOR HEARTBEAT,SENSOR INFO,SENSOR LIST,SENSOR LOGS,SENSOR RULES,SENSOR STATUS,"
-                "TOKEN INTROSPECT,TOKEN ISSUE,TOKEN KEYS,TOKEN REFRESH,TOKEN SENSOR,VALUE,VERIFY",
+                "TOKEN INTROSPECT,TOKEN ISSUE,TOKEN KEYS,TOKEN REFRESH,TOKEN SENSOR,USER LIST,"
+                "VALUE,VERIFY,WHOAMI",
         "connection": "AUTH,BACKUP BEGIN,BACKUP END,BACKUP READ,CLIENT GETNAME,CLIENT ID,CLIENT KILL,CLIENT LIST,CLIENT SETINFO,"
                       "CLIENT SETNAME,COMMAND,COMMAND COUNT,COMMAND DOCS,COMMAND INFO,"
                       "COMMAND LIST,CONFIG GET,ECHO,HELLO,INFO,NODE CLOSE,NODE FORGET,NODE STEP-DOWN,PING,PSUBSCRIBE,PUNSUBSCRIBE,QUIT,"
@@ -1420,6 +1448,39 @@ class Commands:
 
     def sentinel_ckquorum(self, name: str = "tenure") -> str:
         return self._read(str, None, "SENTINEL", "CKQUORUM", name)
+
+    # Users
+
+    def whoami(self, *, fence: Optional[int] = None) -> User:
+        """The user of this client."""
+        return self._read(_user, fence, "WHOAMI")
+
+    def user_add(self, name: str, role: str, secret: str, *, pools: Optional[str] = None,
+                 holders: Optional[str] = None, max_values: Optional[int] = None,
+                 reason: Optional[str] = None, opid: Optional[str] = None) -> Done:
+        """Adds a user; `pools` and `holders` are patterns with blanks between them."""
+        return self._write(_done, opid, "USER", "ADD", name, "ROLE", role, "SECRET", secret,
+                           *_optional(pools=pools, holders=holders, max_values=max_values,
+                                      reason=reason))
+
+    def user_set(self, name: str, *, role: Optional[str] = None, secret: Optional[str] = None,
+                 pools: Optional[str] = None, holders: Optional[str] = None,
+                 max_values: Optional[int] = None, reason: Optional[str] = None,
+                 opid: Optional[str] = None) -> Done:
+        """Changes what is given; "*" removes a limit, 0 the quota."""
+        return self._write(_done, opid, "USER", "SET", name,
+                           *_optional(role=role, secret=secret, pools=pools, holders=holders,
+                                      max_values=max_values, reason=reason))
+
+    def user_delete(self, name: str, *, reason: Optional[str] = None,
+                    opid: Optional[str] = None) -> Done:
+        return self._write(_done, opid, "USER", "DELETE", name, *_optional(reason=reason))
+
+    def user_list(self, *, cursor: Optional[str] = None, count: Optional[int] = None,
+                  fence: Optional[int] = None) -> UserPage:
+        return self._read(_user_page, fence, "USER", "LIST", *_optional(cursor=cursor, count=count))
+
+    # Nodes
 
     def node_list(self) -> List[Dict[str, Any]]:
         """The nodes of the cluster; a server without one is its only node."""
