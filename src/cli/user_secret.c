@@ -1,6 +1,7 @@
 /* `tenure user add` and `tenure user set`: the secret comes from a terminal, which does not show it, from
  * a file, or from standard input; so it need not be in a command line, where others can see it. The rest
  * is the command of the server. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <termios.h>
@@ -27,18 +28,28 @@ static size_t line_read(FILE *in, char out[SECRET_ROOM]) {
     return len <= SECRET_MAX ? len : 0;
 }
 
+/* A signal that would end or stop the program waits until the terminal shows what is typed again. */
 static size_t line_ask(const char *prompt, char out[SECRET_ROOM]) {
     struct termios shown, hidden;
+    sigset_t ending, before;
+    (void)sigemptyset(&ending);
+    (void)sigaddset(&ending, SIGINT);
+    (void)sigaddset(&ending, SIGTERM);
+    (void)sigaddset(&ending, SIGTSTP);
+    (void)sigaddset(&ending, SIGQUIT);
     if (tcgetattr(STDIN_FILENO, &shown) != 0) {
         return 0;
     }
     hidden = shown;
     hidden.c_lflag &= ~(tcflag_t)ECHO;
+    (void)sigprocmask(SIG_BLOCK, &ending, &before);
+    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH,
+                    &hidden); /* before the prompt: it drops what was typed */
     (void)fputs(prompt, stderr);
-    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
     size_t len = line_read(stdin, out);
     (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
     (void)fputc('\n', stderr);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
     return len;
 }
 

@@ -31,8 +31,8 @@ static size_t line_read(char *out, size_t room) {
     if (terminal) {
         struct termios hidden = shown;
         hidden.c_lflag &= ~(tcflag_t)ECHO;
+        (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden); /* first: it drops what was typed */
         (void)fputs("Secret: ", stderr);
-        (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
     }
     bool got = fgets(out, (int)room, stdin) != NULL;
     if (terminal) {

@@ -162,7 +162,24 @@ class Methods(Case):
             alone = {"AUTH", "CLIENT GETNAME", "CLIENT ID", "CLIENT SETINFO", "CLIENT SETNAME",
                      "HELLO", "QUIT", "READONLY", "READWRITE", "RESET", "SELECT", "SUBSCRIBE", "PSUBSCRIBE",
                      "UNSUBSCRIBE", "PUNSUBSCRIBE"}
-            self.assertEqual(set(tenure.COMMANDS) - c.sent, alone)
+            self.assertEqual(set(tenure.COMMANDS) - c.sent - self.users(), alone)
+
+    def users(self):
+        """On a server of their own: with the first user, nobody else gets in any more."""
+        server = Server()
+        try:
+            with Recording("unix://" + server.socket) as c:
+                self.assertEqual(c.whoami().source, "socket")
+                c.user_add("ci", "reader", "s3cret", pools="a b", max_values=3, reason="new")
+                c.user_set("ci", role="holder", pools="*", max_values=0)
+                self.assertEqual(c.user_list(count=10).users,
+                                 (tenure.User("ci", "holder", "logged", None, None, 0, 0),))
+                with tenure.Client("redis://ci:s3cret@127.0.0.1:%d" % server.port) as ci:
+                    self.assertEqual((ci.whoami().name, ci.whoami().source), ("ci", "logged"))
+                c.user_delete("ci")
+                return c.sent
+        finally:
+            server.remove()
 
     def pools(self, c):
         done = c.pool_create("ports", range=(30000, 30009), lease=60, exclude=[(30008, 30009)])
