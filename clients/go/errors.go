@@ -68,6 +68,7 @@ const (
 	MasterDown     Result = "MASTERDOWN"
 	Waiting        Result = "WAITING"
 	WaitersFull    Result = "WAITERS_FULL"
+	UsersFull      Result = "USERS_FULL"
 	Unreachable    Result = "UNREACHABLE" // the client's own: no connection, nothing has happened
 	resultOfLogIn  Result = "WRONGPASS"
 	resultOfSyntax Result = "ERR"
@@ -77,7 +78,8 @@ var committed = map[Result]bool{OK: true, NoOp: true, Exists: true, NotFound: tr
 	Exhausted: true, OverQuota: true, WrongState: true, WrongHolder: true, Stale: true, TooLarge: true,
 	BadTTL: true, BadValue: true, BadName: true, BadPolicy: true, BadRequest: true, Conflict: true,
 	Denied: true, PoolNotFound: true, PoolInUse: true, LeasesFull: true, MembersFull: true, NamesFull: true,
-	PoolsFull: true, ResourcesFull: true, DemandFull: true, Waiting: true, WaitersFull: true}
+	PoolsFull: true, ResourcesFull: true, DemandFull: true, Waiting: true, WaitersFull: true,
+	UsersFull: true}
 
 // elsewhere: this node does not own the log.
 func elsewhere(result Result) bool { return result == ReadOnly || result == MasterDown }

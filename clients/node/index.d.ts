@@ -31,8 +31,8 @@ export type Refusal = "EXISTS" | "NOTFOUND" | "RETIRED" | "BUSY" | "EXHAUSTED" |
   "BAD_REQUEST" | "CONFLICT" | "DENIED" | "NOT_YET" | "POOL_NOTFOUND" | "POOL_IN_USE" |
   "LEASES_FULL" | "MEMBERS_FULL" | "OPS_FULL" | "NAMES_FULL" | "POOLS_FULL" | "RESOURCES_FULL" |
   "DEMAND_FULL" | "MALFORMED" | "OVERLOADED" | "NOSPACE" | "CLOSED" | "NOAUTH" | "NOPERM" | "HALTED" |
-  "LOST" | "BAD_TOKEN" | "OVERDUE" | "READONLY" | "MASTERDOWN" | "WAITING" | "WAITERS_FULL" | "ERR" |
-  "WRONGPASS" | "UNREACHABLE";
+  "LOST" | "BAD_TOKEN" | "OVERDUE" | "READONLY" | "MASTERDOWN" | "WAITING" | "WAITERS_FULL" |
+  "USERS_FULL" | "ERR" | "WRONGPASS" | "UNREACHABLE";
 
 /** The base class of all errors about the server. */
 export class TenureError extends Error {}

@@ -295,7 +295,8 @@ bool access_sensors(const struct access_user *user) {
 
 bool access_sees_event(const struct access_user *user, const struct engine_event *event) {
     const struct kernel_event *fact = &event->fact;
-    if (is_about_users(fact->kind) && user->role < PROTOCOL_ADMIN) {
+    if (is_about_users(fact->kind) &&
+        (user->role < PROTOCOL_ADMIN || access_is_narrow(user))) { /* as USER LIST */
         return false;
     }
     if (!access_is_narrow(user)) {

@@ -113,7 +113,7 @@ static void hash_done(uv_work_t *work, int status) {
         server->writes.submitted = true;
     }
     if (code != TN_R_OK) {
-        hash_refuse(h, code, "try again");
+        hash_refuse(h, code, code == TN_R_OVERLOADED ? "try again" : NULL);
     }
     free(h);
 }
