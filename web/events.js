@@ -10,7 +10,8 @@ const KINDS = ["lease.reserved", "lease.active", "lease.returned", "lease.offlin
   "pool.created", "pool.altered", "pool.dropped", "pool.added", "pool.removed",
   "holder.disowned", "rule.set", "rule.deleted", "sensor.set", "sensor.deleted",
   "demand.changed", "sensor.emitted", "sensor.started", "sensor.stopped", "sensor.crashed",
-  "sensor.error", "sensor.start_failed", "lease.waiting"];
+  "sensor.error", "sensor.start_failed", "lease.waiting", "user.added", "user.changed",
+  "user.deleted"];
 const ENDS = new Set(["lease.offline", "lease.revoking", "lease.expired", "lease.revoked",
   "sensor.crashed", "sensor.error", "sensor.start_failed"]);
 

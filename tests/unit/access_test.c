@@ -208,8 +208,82 @@ static void a_new_command_is_judged_by_its_subject_alone(void **state) {
     }
 }
 
+/* ---- users that were added at run time ---- */
+
+static bool put(struct access *access, const char *name, const char *hash, uint64_t lsn) {
+    struct access_option option = {.name = name, .hash = hash, .role = PROTOCOL_HOLDER};
+    return access_user_put(access, &option, lsn);
+}
+
+static enum protocol_role role_now(const struct access *access, const struct access_login *login) {
+    return access_user_of(access, login)->role;
+}
+
+static void a_login_lives_as_long_as_the_user_and_its_secret(void **state) {
+    struct access access = {.users = NULL};
+    (void)state;
+    access_users_begin(&access);
+    assert_true(put(&access, "a", "x", 1) && put(&access, "b", "y", 2));
+    access_users_end(&access);
+    struct access_login a = access_login_of(&access, text("a"));
+    struct access_login b = access_login_of(&access, text("b"));
+    assert_int_equal(role_now(&access, &a), PROTOCOL_HOLDER);
+    access_users_begin(&access); /* b is gone, a is as it was */
+    assert_true(put(&access, "a", "x", 1));
+    access_users_end(&access);
+    assert_int_equal(role_now(&access, &a), PROTOCOL_HOLDER);
+    assert_int_equal(role_now(&access, &b), PROTOCOL_NOBODY);
+    access_users_begin(&access); /* c gets the struct that was b's, and not its logins */
+    assert_true(put(&access, "a", "other", 3) && put(&access, "c", "z", 4));
+    access_users_end(&access);
+    assert_ptr_equal(access_find(&access, text("c")), b.user);
+    assert_int_equal(role_now(&access, &b), PROTOCOL_NOBODY);
+    assert_int_equal(role_now(&access, &a), PROTOCOL_NOBODY); /* another secret */
+    assert_null(access_find(&access, text("b")));
+    access_free(&access);
+}
+
+static void the_file_wins_and_anonymous_clients_do_not_come_back(void **state) {
+    struct access access = {.users = NULL};
+    struct access_login nobody = {.user = NULL};
+    struct access_option file = {.name = "a", .hash = "f", .role = PROTOCOL_READER};
+    (void)state;
+    assert_int_equal(role_now(&access, &nobody), PROTOCOL_ADMIN);
+    assert_true(access_configure(&access, &file, 1));
+    access_users_begin(&access);
+    assert_true(put(&access, "a", "x", 1));
+    access_users_end(&access);
+    assert_int_equal(access_find(&access, text("a"))->role, PROTOCOL_READER);
+    assert_true(access_configure(&access, NULL, 0));
+    assert_null(access_find(&access, text("a")));
+    assert_int_equal(role_now(&access, &nobody), PROTOCOL_NOBODY);
+    access_users_begin(&access);
+    assert_true(put(&access, "a", "x", 1));
+    access_users_end(&access);
+    assert_int_equal(access_find(&access, text("a"))->role, PROTOCOL_HOLDER);
+    access_users_begin(&access);
+    access_users_end(&access);
+    assert_int_equal(role_now(&access, &nobody), PROTOCOL_NOBODY);
+    access_free(&access);
+}
+
+static void events_about_users_are_for_administrators_without_limits(void **state) {
+    struct engine_event event = {.fact = {.kind = KERNEL_EVENT_USER_ADDED, .name = text("x")}};
+    struct access_user user = {.role = PROTOCOL_ADMIN};
+    (void)state;
+    assert_true(access_sees_event(&user, &event));
+    user.role = PROTOCOL_OPERATOR;
+    assert_false(access_sees_event(&user, &event));
+    char pools[] = "a";
+    user = (struct access_user){.role = PROTOCOL_ADMIN, .pools = {.patterns = pools}};
+    assert_false(access_sees_event(&user, &event));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_login_lives_as_long_as_the_user_and_its_secret),
+        cmocka_unit_test(the_file_wins_and_anonymous_clients_do_not_come_back),
+        cmocka_unit_test(events_about_users_are_for_administrators_without_limits),
         cmocka_unit_test(a_rekeyed_lease_is_told_to_those_who_may_see_both_holders),
         cmocka_unit_test_setup_teardown(a_bundle_is_judged_by_every_one_of_its_values, world_make,
                                         world_free),
