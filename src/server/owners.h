@@ -24,6 +24,7 @@ struct server_role;
 struct server_slots;
 struct server_streams;
 struct server_tls;
+struct server_users;
 struct supervisor;
 struct ticks;
 struct uv_loop_s;
@@ -35,6 +36,7 @@ struct server_owners {
     struct engine *engine;
     struct supervisor *supervisor; /* NULL: sensors are off, or run on another node */
     struct access *access;
+    struct server_users *users;
     struct server_logins *logins;
     struct server_role *role;
     struct server_tls *tls;

@@ -92,6 +92,7 @@ static void owners_connect(struct server *server) {
         .loop = &server->loop,
         .engine = server->engine,
         .access = &server->access,
+        .users = &server->users,
         .logins = &server->logins,
         .role = &server->role,
         .tls = &server->tls,

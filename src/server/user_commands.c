@@ -8,8 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <uv.h>
+
 #include "protocol/render.h"
-#include "server/parts.h"
+#include "server/answer.h"
+#include "server/client.h"
+#include "server/handler.h"
+#include "server/owners.h"
+#include "server/users.h"
+#include "server/write.h"
 
 #define SALT_TEXT 32u /* base64 of a salt, and its end */
 #define HASH_BYTES 32u
@@ -25,7 +32,7 @@ static enum tn_result refuse(struct server_request *request, const char *why) {
 
 static enum tn_result user_judge(struct server_request *request) {
     const struct access_user *known =
-        access_find(&request->server->access, request->call.command.name);
+        access_find(request->owners->access, request->call.command.name);
     if (!access_programs(request->user)) {
         return refuse(request, "an anonymous client may not change users; use the Unix socket "
                                "(tenure --socket PATH) or log in as an administrator");
@@ -46,7 +53,8 @@ enum tn_result write_user_delete(struct server_request *request) {
 /* A command that waits for the hash of its secret. */
 struct hashing {
     uv_work_t work;
-    struct server *server;
+    struct server_owners *owners;
+    struct server_writes *writes;
     struct server_slot *slot;
     struct kernel_command command; /* its texts are below */
     bool done;
@@ -96,21 +104,20 @@ static void hash_refuse(struct hashing *h, enum tn_result code, const char *deta
     protocol_render_refusal(&w, code, detail);
     h->slot->answer.code = code;
     h->slot->answer.http_status = (uint16_t)tn_result_http(code);
-    server_answer_job(h->server, h->slot, &w);
+    server_answer_job(h->owners, h->slot, &w);
 }
 
 static void hash_done(uv_work_t *work, int status) {
     struct hashing *h = work->data;
-    struct server *server = h->server;
     enum tn_result code = TN_R_OVERLOADED;
-    server->users.hashing--;
+    h->owners->users->hashing--;
     if (status == 0 && h->done) {
         h->command.spec = tn_bytes_of(h->hash, strlen(h->hash));
         h->slot->request.done = server_answer_done;
-        h->slot->request.ctx = server;
+        h->slot->request.ctx = h->owners->server;
         h->slot->has_op = h->command.opid.len > 0;
-        code = engine_submit_later(server->engine, &h->slot->request, &h->command);
-        server->writes.submitted = true;
+        code = engine_submit_later(h->owners->engine, &h->slot->request, &h->command);
+        h->writes->submitted = true;
     }
     if (code != TN_R_OK) {
         hash_refuse(h, code, code == TN_R_OVERLOADED ? "try again" : NULL);
@@ -133,7 +140,8 @@ static struct hashing *hashing_of(struct server_request *request) {
         return NULL;
     }
     h->work.data = h;
-    h->server = request->server;
+    h->owners = request->owners;
+    h->writes = request->client->writes;
     h->slot = request->slot;
     h->command = *command;
     h->command.user = keep(h->actor, command->user);
@@ -149,7 +157,7 @@ static struct hashing *hashing_of(struct server_request *request) {
 
 /* USER ADD and USER SET. The client's later commands wait for the answer, as behind WAIT. */
 enum tn_result write_user(struct server_request *request) {
-    struct server *server = request->server;
+    struct server_owners *owners = request->owners;
     struct tn_bytes secret = request->call.secret;
     enum tn_result code = user_judge(request);
     if (code == TN_R_OK && !kernel_name_user_valid(request->call.command.name)) {
@@ -162,16 +170,16 @@ enum tn_result write_user(struct server_request *request) {
         return code == TN_R_OK ? server_write_submit(request) : code;
     }
     struct hashing *h =
-        server->users.hashing < SERVER_USERS_HASHING_MAX ? hashing_of(request) : NULL;
+        owners->users->hashing < SERVER_USERS_HASHING_MAX ? hashing_of(request) : NULL;
     if (h == NULL) {
         (void)snprintf(request->call.detail, sizeof request->call.detail,
                        "too many secrets are being hashed; try again");
         return TN_R_OVERLOADED;
     }
     sodium_memzero((void *)(uintptr_t)secret.at, secret.len);
-    server->users.hashing++;
+    owners->users->hashing++;
     request->client->waits = true;
-    (void)uv_queue_work(&server->loop, &h->work, hash_run, hash_done);
+    (void)uv_queue_work(owners->loop, &h->work, hash_run, hash_done);
     return TN_R_OK;
 }
 
@@ -199,11 +207,11 @@ static const char *source_of(const struct access_user *user, const struct access
     return user->source == ACCESS_OF_LOG ? "logged" : "file";
 }
 
-static enum tn_result user_write(struct server *server, struct protocol_writer *w,
+static enum tn_result user_write(struct engine *engine, struct protocol_writer *w,
                                  const struct access_user *user, const struct access_login *login) {
     uint64_t values = 0;
     enum tn_result code =
-        engine_user_values(server->engine, tn_bytes_of(user->name, user->name_len), &values);
+        engine_user_values(engine, tn_bytes_of(user->name, user->name_len), &values);
     if (code != TN_R_OK) {
         return code;
     }
@@ -219,7 +227,7 @@ static enum tn_result user_write(struct server *server, struct protocol_writer *
 }
 
 enum tn_result read_whoami(struct server_request *request) {
-    return user_write(request->server, request->w, request->user, &request->client->login);
+    return user_write(request->owners->engine, request->w, request->user, &request->client->login);
 }
 
 /* The user at this one or behind it, and in *place how many structs were passed; NULL: there is none. */
@@ -232,12 +240,12 @@ static const struct access_user *user_live(const struct access_user *user, uint6
 
 /* The cursor counts structs, which stay where they are. */
 enum tn_result read_users(struct server_request *request) {
-    struct server *server = request->server;
+    struct engine *engine = request->owners->engine;
     struct protocol_writer *w = request->w;
     uint64_t place = 0;
     const struct access_user *page[USERS_PAGE];
     uint32_t count = 0, most = request->call.count < USERS_PAGE ? request->call.count : USERS_PAGE;
-    const struct access_user *user = server->access.users;
+    const struct access_user *user = request->owners->access->users;
     for (; user != NULL && place < request->call.cursor; user = user->next) {
         place++;
     }
@@ -253,8 +261,8 @@ enum tn_result read_users(struct server_request *request) {
     protocol_write_array(w, count);
     enum tn_result code = TN_R_OK;
     for (uint32_t i = 0; i < count && code == TN_R_OK; i++) {
-        code = user_write(server, w, page[i], NULL);
+        code = user_write(engine, w, page[i], NULL);
     }
-    request->lsn = engine_lsn(server->engine);
+    request->lsn = engine_lsn(engine);
     return code;
 }
