@@ -14,7 +14,7 @@ import unittest
 
 import yaml
 
-from harness import port_of, reserve, text_of, until
+from harness import Server, port_of, reserve, text_of, until
 from pyclient import CLIENT, ROOT, Case, Scripted, tenure
 
 DONE = "%3\r\n+result\r\n+OK\r\n+lsn\r\n:7\r\n+replayed\r\n#f"

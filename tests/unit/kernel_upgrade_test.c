@@ -89,10 +89,10 @@ static void a_table_of_a_newer_version_is_dropped(void **state) {
 static void a_record_shorter_than_in_the_first_release_is_refused(void **state) {
     struct kit *kit = *state;
     static const uint32_t least[TABLE_COUNT] = {
-        [TABLE_ROOT] = 576,     [TABLE_LEASE] = 88, [TABLE_MEMBER] = 32, [TABLE_POOL] = 664,
-        [TABLE_RESOURCE] = 40,  [TABLE_NAME] = 16,  [TABLE_GRANT] = 16,  [TABLE_OP] = 56,
-        [TABLE_JOB] = 32,       [TABLE_RULE] = 32,  [TABLE_SENSOR] = 32, [TABLE_TRIGGER] = 16,
-        [TABLE_TOMBSTONE] = 48,
+        [TABLE_ROOT] = 576,     [TABLE_LEASE] = 88,  [TABLE_MEMBER] = 32, [TABLE_POOL] = 664,
+        [TABLE_RESOURCE] = 40,  [TABLE_NAME] = 16,   [TABLE_GRANT] = 16,  [TABLE_OP] = 56,
+        [TABLE_JOB] = 32,       [TABLE_RULE] = 32,   [TABLE_SENSOR] = 32, [TABLE_TRIGGER] = 16,
+        [TABLE_TOMBSTONE] = 48, [TABLE_WAITER] = 56,
     };
     for (uint32_t table = 0; table < TABLE_COUNT; table++) {
         struct image image;
