@@ -140,8 +140,7 @@ static void settings_take(struct daemon *daemon, struct server_options *options,
     daemon->sensors.defaults = config_sensor_defaults(&daemon->config);
 }
 
-/* The users of the configuration in effect, as the server takes them. False: no memory, and nothing
- * has changed. */
+/* The users in effect, as the server takes them. False: no memory, and nothing has changed. */
 static bool users_apply(struct daemon *daemon, struct server_options *options) {
     uint32_t count = daemon->config.declared[CONFIG_KIND_USER].count;
     struct access_option *users = calloc((size_t)count + 1, sizeof *users);
