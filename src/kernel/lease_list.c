@@ -9,11 +9,13 @@
 struct filter {
     enum kernel_state state;
     uint32_t pool, holder;
+    struct tn_bytes prefix; /* of the holder */
     bool none;
 };
 
 static struct filter filter_of(const struct kernel *k, const struct kernel_lease_filter *f) {
-    struct filter out = {.state = f->state, .pool = TN_NONE, .holder = TN_NONE};
+    struct filter out = {
+        .state = f->state, .pool = TN_NONE, .holder = TN_NONE, .prefix = f->prefix};
     if (f->pool.len > 0) {
         out.pool = kernel_pool_find(k, f->pool);
         out.none = out.pool == TN_NONE;
@@ -23,6 +25,16 @@ static struct filter filter_of(const struct kernel *k, const struct kernel_lease
         out.none = out.none || out.holder == TN_NONE;
     }
     return out;
+}
+
+static bool holder_begins(const struct kernel *k, const struct lease *l, struct tn_bytes prefix) {
+    char text[KERNEL_HOLDER_MAX];
+    if (prefix.len > sizeof text) {
+        return false;
+    }
+    uint32_t len =
+        tn_text_get(&k->tables[TABLE_TEXT], name_at(k, l->holder)->text, text, prefix.len);
+    return len >= prefix.len && memcmp(text, prefix.at, prefix.len) == 0;
 }
 
 static bool filter_matches(const struct kernel *k, const struct filter *f, uint32_t slot) {
@@ -36,6 +48,7 @@ static bool filter_matches(const struct kernel *k, const struct filter *f, uint3
     }
     bool state_ok = f->state == KERNEL_NO_STATE ? !ended : l->state == f->state;
     return state_ok && (f->holder == TN_NONE || l->holder == f->holder) &&
+           (f->prefix.len == 0 || holder_begins(k, l, f->prefix)) &&
            (f->pool == TN_NONE || kernel_lease_in_pool(k, slot, f->pool));
 }
 

@@ -388,6 +388,7 @@ uint32_t kernel_value_format(enum kernel_format format, uint64_t number,
 struct kernel_lease_filter {
     struct tn_bytes pool;    /* empty: any */
     struct tn_bytes holder;  /* empty: any */
+    struct tn_bytes prefix;  /* what the holder begins with; empty: any */
     enum kernel_state state; /* KERNEL_NO_STATE: any live one */
 };
 

@@ -1,82 +1,19 @@
 /* Parses arguments: first those without a keyword, in order, then those with one, in any order,
  * each at most once (except FROM). Each kind of argument has one function that stores it. */
-#include "protocol/parse.h"
+#include "protocol/parse_parts.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/duration.h"
 #include "protocol/text.h"
 
-struct cursor {
-    const struct tn_bytes *argv;
-    uint32_t argc;
-    uint32_t at;
-    struct tn_writer scratch;
-    struct protocol_call *call;
-    enum tn_result code; /* what a refusal is called */
-};
-
-/* ---- Refusals ---- */
-
-__attribute__((format(printf, 3, 4))) static bool refuse(struct cursor *c, enum tn_result code,
-                                                         const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(c->call->detail, sizeof c->call->detail, format, arguments);
-    va_end(arguments);
-    c->code = code;
-    return false;
-}
-
-/* Quoting what came in: its start, for people. */
-#define SHOWN(bytes) (int)((bytes).len < 40 ? (bytes).len : 40), (const char *)(bytes).at
-
-static bool usage(struct cursor *c, const char *what) {
-    return refuse(c, TN_R_MALFORMED, "%s; see COMMAND DOCS %s", what, c->call->row->word);
-}
-
-static bool next(struct cursor *c, const char *what, struct tn_bytes *ret_word) {
-    *ret_word = tn_bytes_of(NULL, 0);
-    if (c->at >= c->argc) {
-        return refuse(c, TN_R_MALFORMED, "%s is missing; see COMMAND DOCS %s", what,
-                      c->call->row->word);
-    }
-    *ret_word = c->argv[c->at++];
-    return true;
-}
-
-static bool next_number(struct cursor *c, const char *what, uint64_t max, uint64_t *ret_number) {
-    struct tn_bytes word;
-    if (!next(c, what, &word)) {
-        return false;
-    }
-    if (!kernel_value_parse(KERNEL_DEC, word, ret_number) || *ret_number > max) {
-        return refuse(c, TN_R_MALFORMED, "%s: '%.*s' is not a whole number from 0 to %llu", what,
-                      SHOWN(word), (unsigned long long)max);
-    }
-    return true;
-}
-
-static bool next_name(struct cursor *c, const char *what, uint32_t max, struct tn_bytes *ret_name) {
-    if (!next(c, what, ret_name)) {
-        return false;
-    }
-    const char *why = protocol_name_fault(*ret_name, max);
-    if (why != NULL) {
-        return refuse(c, TN_R_BAD_NAME, "%s: %s", what, why);
-    }
-    return true;
-}
-
 /* ---- Amounts and claims ---- */
 
-static bool requested_values(struct cursor *c, uint32_t count) {
+static bool requested_values(struct parse_cursor *c, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         struct tn_bytes word;
-        if (!next(c, "a value", &word)) {
+        if (!parse_next(c, "a value", &word)) {
             return false;
         }
         kernel_requested_write_text(&c->scratch, word);
@@ -85,25 +22,25 @@ static bool requested_values(struct cursor *c, uint32_t count) {
 }
 
 /* COUNT n | VALUES n value...: true and *ret_given false if neither stands here. */
-static bool claim_amount(struct cursor *c, struct tn_bytes pool, bool *ret_given) {
+static bool claim_amount(struct parse_cursor *c, struct tn_bytes pool, bool *ret_given) {
     uint64_t count;
     *ret_given = true;
     if (c->at < c->argc && protocol_word_is(c->argv[c->at], "COUNT", 5)) {
         c->at++;
-        if (!next_number(c, "COUNT", UINT32_MAX, &count)) {
+        if (!parse_next_number(c, "COUNT", UINT32_MAX, &count)) {
             return false;
         }
         if (count == 0) {
-            return refuse(c, TN_R_MALFORMED, "COUNT must be at least 1");
+            return parse_refuse(c, TN_R_MALFORMED, "COUNT must be at least 1");
         }
         kernel_claim_write(&c->scratch, pool, true, (uint32_t)count);
     } else if (c->at < c->argc && protocol_word_is(c->argv[c->at], "VALUES", 6)) {
         c->at++;
-        if (!next_number(c, "VALUES", KERNEL_BUNDLE_MAX, &count)) {
+        if (!parse_next_number(c, "VALUES", KERNEL_BUNDLE_MAX, &count)) {
             return false;
         }
         if (count == 0) {
-            return refuse(c, TN_R_MALFORMED, "VALUES must be at least 1");
+            return parse_refuse(c, TN_R_MALFORMED, "VALUES must be at least 1");
         }
         kernel_claim_write(&c->scratch, pool, false, (uint32_t)count);
         if (!requested_values(c, (uint32_t)count)) {
@@ -115,18 +52,18 @@ static bool claim_amount(struct cursor *c, struct tn_bytes pool, bool *ret_given
     return true;
 }
 
-static bool claim_add(struct cursor *c) {
+static bool claim_add(struct parse_cursor *c) {
     struct kernel_command *command = &c->call->command;
     struct tn_bytes pool;
     bool given;
-    if (!next_name(c, "the pool", KERNEL_POOL_MAX, &pool) || !claim_amount(c, pool, &given)) {
+    if (!parse_next_name(c, "the pool", KERNEL_POOL_MAX, &pool) || !claim_amount(c, pool, &given)) {
         return false;
     }
     if (!given) {
-        return usage(c, "FROM a pool needs COUNT n or VALUES n value...");
+        return parse_usage(c, "FROM a pool needs COUNT n or VALUES n value...");
     }
     if (command->claim_count == KERNEL_CLAIMS_MAX) {
-        return refuse(c, TN_R_TOO_LARGE, "at most %u FROM clauses", KERNEL_CLAIMS_MAX);
+        return parse_refuse(c, TN_R_TOO_LARGE, "at most %u FROM clauses", KERNEL_CLAIMS_MAX);
     }
     c->call->from = pool;
     command->claim_count++;
@@ -135,7 +72,7 @@ static bool claim_add(struct cursor *c) {
 }
 
 /* The amount of `ALLOC pool holder`: without one, "one, or whatever a returning holder has". */
-static bool claim_alone(struct cursor *c) {
+static bool claim_alone(struct parse_cursor *c) {
     bool given;
     if (!claim_amount(c, c->call->from, &given)) {
         return false;
@@ -150,22 +87,11 @@ static bool claim_alone(struct cursor *c) {
 
 /* ---- Options of pools ---- */
 
-static bool lower_copy(struct tn_bytes word, char *out, size_t capacity) {
-    if (word.len >= capacity || (word.len > 0 && memchr(word.at, '\0', word.len) != NULL)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < word.len; i++) {
-        uint8_t b = word.at[i];
-        out[i] = (char)(b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b);
-    }
-    out[word.len] = '\0';
-    return true;
-}
-
-static bool option_put(struct cursor *c, const char *name, struct tn_bytes word) {
+static bool option_put(struct parse_cursor *c, const char *name, struct tn_bytes word) {
     char text[KERNEL_OPTION_TEXT_MAX];
-    if (!lower_copy(word, text, sizeof text)) {
-        return refuse(c, TN_R_BAD_POLICY, "%s: invalid value '%.*s'", name, SHOWN(word));
+    if (!parse_lower_copy(word, text, sizeof text)) {
+        return parse_refuse(c, TN_R_BAD_POLICY, "%s: invalid value '%.*s'", name,
+                            PARSE_SHOWN(word));
     }
     if (!kernel_option_set(name, text, &c->call->policy, c->call->detail)) {
         c->code = TN_R_BAD_POLICY;
@@ -175,16 +101,16 @@ static bool option_put(struct cursor *c, const char *name, struct tn_bytes word)
 }
 
 /* RANGE again and again: each adds spans. */
-static bool range_put(struct cursor *c, struct tn_bytes first, struct tn_bytes last) {
+static bool range_put(struct parse_cursor *c, struct tn_bytes first, struct tn_bytes last) {
     char text[KERNEL_OPTION_TEXT_MAX];
     size_t len = 0;
-    if (last.len > 0 && lower_copy(first, text, sizeof text - 1)) {
+    if (last.len > 0 && parse_lower_copy(first, text, sizeof text - 1)) {
         len = first.len;
         text[len++] = '-';
     }
     if ((last.len > 0 && len == 0) ||
-        !lower_copy(last.len > 0 ? last : first, text + len, sizeof text - len)) {
-        return refuse(c, TN_R_BAD_POLICY, "range: invalid value '%.*s'", SHOWN(first));
+        !parse_lower_copy(last.len > 0 ? last : first, text + len, sizeof text - len)) {
+        return parse_refuse(c, TN_R_BAD_POLICY, "range: invalid value '%.*s'", PARSE_SHOWN(first));
     }
     if (!kernel_range_add(text, &c->call->policy, c->call->detail)) {
         c->code = TN_R_BAD_POLICY;
@@ -193,7 +119,7 @@ static bool range_put(struct cursor *c, struct tn_bytes first, struct tn_bytes l
     return true;
 }
 
-static bool option_next(struct cursor *c) {
+static bool option_next(struct parse_cursor *c) {
     struct tn_bytes word = c->argv[c->at++];
     struct tn_bytes value;
     char name[64];
@@ -202,23 +128,23 @@ static bool option_next(struct cursor *c) {
     }
     if (protocol_word_is(word, "RANGE", 5)) {
         struct tn_bytes hi = {.len = 0};
-        return next(c, "the range's first value", &value) &&
-               (kernel_range_is_whole(value) || next(c, "the range's last value", &hi)) &&
+        return parse_next(c, "the range's first value", &value) &&
+               (kernel_range_is_whole(value) || parse_next(c, "the range's last value", &hi)) &&
                range_put(c, value, hi);
     }
-    if (!lower_copy(word, name, sizeof name)) {
-        return refuse(c, TN_R_BAD_POLICY, "unknown option '%.*s'", SHOWN(word));
+    if (!parse_lower_copy(word, name, sizeof name)) {
+        return parse_refuse(c, TN_R_BAD_POLICY, "unknown option '%.*s'", PARSE_SHOWN(word));
     }
-    return next(c, name, &value) && option_put(c, name, value);
+    return parse_next(c, name, &value) && option_put(c, name, value);
 }
 
 /* The list at the cursor ends where an argument with one of these tokens, or the request, ends it.
  * */
-static bool list_ends(const struct cursor *c, uint32_t at) {
+static bool list_ends(const struct parse_cursor *c, uint32_t at) {
     return at >= c->argc || protocol_word_ends_list(c->argv[at]);
 }
 
-static bool options_all(struct cursor *c) {
+static bool options_all(struct parse_cursor *c) {
     while (!list_ends(c, c->at)) {
         if (!option_next(c)) {
             return false;
@@ -229,16 +155,17 @@ static bool options_all(struct cursor *c) {
     return true;
 }
 
-static bool values_all(struct cursor *c) {
+static bool values_all(struct parse_cursor *c) {
     uint32_t count = 0;
     while (!list_ends(c, c->at + count)) {
         count++;
     }
     if (count == 0) {
-        return usage(c, "a name is missing");
+        return parse_usage(c, "a name is missing");
     }
     if (count > KERNEL_BUNDLE_MAX) {
-        return refuse(c, TN_R_TOO_LARGE, "at most %u names in one command", KERNEL_BUNDLE_MAX);
+        return parse_refuse(c, TN_R_TOO_LARGE, "at most %u names in one command",
+                            KERNEL_BUNDLE_MAX);
     }
     c->call->command.value_count = count;
     c->call->command.fields |= KERNEL_F_VALUES;
@@ -247,21 +174,22 @@ static bool values_all(struct cursor *c) {
 
 /* ---- Single arguments ---- */
 
-static bool bind_lease(struct cursor *c) {
+bool parse_bind_lease(struct parse_cursor *c) {
     struct tn_bytes word;
-    if (!next(c, "the lease", &word)) {
+    if (!parse_next(c, "the lease", &word)) {
         return false;
     }
     if (!protocol_lease_parse(word, &c->call->command.lease)) {
-        return refuse(c, TN_R_MALFORMED, "'%.*s' is not a lease id such as 0-1042", SHOWN(word));
+        return parse_refuse(c, TN_R_MALFORMED, "'%.*s' is not a lease id such as 0-1042",
+                            PARSE_SHOWN(word));
     }
     c->call->command.fields |= KERNEL_F_LEASE;
     return true;
 }
 
-static bool bind_holder(struct cursor *c) {
+static bool bind_holder(struct parse_cursor *c) {
     struct protocol_call *call = c->call;
-    if (!next_name(c, "the holder", KERNEL_HOLDER_MAX, &call->command.holder)) {
+    if (!parse_next_name(c, "the holder", KERNEL_HOLDER_MAX, &call->command.holder)) {
         return false;
     }
     call->command.fields |= KERNEL_F_HOLDER;
@@ -270,22 +198,10 @@ static bool bind_holder(struct cursor *c) {
     return true;
 }
 
-static bool next_seconds(struct cursor *c, const char *what, uint64_t *ret_seconds) {
-    struct tn_bytes word;
-    if (!next(c, what, &word)) {
-        return false;
-    }
-    if (!tn_duration_parse(word, ret_seconds)) {
-        return refuse(c, TN_R_MALFORMED, "%s: '%.*s' is not " TN_DURATION_FORM, what, SHOWN(word));
-    }
-    return *ret_seconds <= UINT32_MAX ||
-           refuse(c, TN_R_MALFORMED, "%s: at most %u seconds", what, UINT32_MAX);
-}
-
-static bool bind_seconds(struct cursor *c, const char *what, uint32_t field,
+static bool bind_seconds(struct parse_cursor *c, const char *what, uint32_t field,
                          uint32_t *ret_seconds) {
     uint64_t seconds;
-    if (!next_seconds(c, what, &seconds)) {
+    if (!parse_next_seconds(c, what, &seconds)) {
         return false;
     }
     *ret_seconds = (uint32_t)seconds;
@@ -294,238 +210,112 @@ static bool bind_seconds(struct cursor *c, const char *what, uint32_t field,
 }
 
 /* WAIT 0 does not wait. */
-static bool bind_wait(struct cursor *c) {
+static bool bind_wait(struct parse_cursor *c) {
     struct kernel_command *command = &c->call->command;
     uint64_t seconds;
-    if (!next_seconds(c, "WAIT", &seconds)) {
+    if (!parse_next_seconds(c, "WAIT", &seconds)) {
         return false;
     }
     if (seconds > KERNEL_WAIT_MAX_S) {
-        return refuse(c, TN_R_MALFORMED, "WAIT: at most %u seconds", KERNEL_WAIT_MAX_S);
+        return parse_refuse(c, TN_R_MALFORMED, "WAIT: at most %u seconds", KERNEL_WAIT_MAX_S);
     }
     command->wait_s = (uint32_t)seconds;
     command->fields |= seconds > 0 ? KERNEL_F_WAIT : 0;
     return true;
 }
 
-static bool bind_u64(struct cursor *c, const char *what, uint32_t field, uint64_t *ret_number) {
+static bool bind_u64(struct parse_cursor *c, const char *what, uint32_t field,
+                     uint64_t *ret_number) {
     c->call->command.fields |= field;
-    return next_number(c, what, UINT64_MAX, ret_number);
+    return parse_next_number(c, what, UINT64_MAX, ret_number);
 }
 
-static bool bind_meta(struct cursor *c, const char *what) {
+static bool bind_meta(struct parse_cursor *c, const char *what) {
     struct tn_bytes word;
-    if (!next(c, what, &word)) {
+    if (!parse_next(c, what, &word)) {
         return false;
     }
     if (word.len > KERNEL_META_MAX) {
-        return refuse(c, TN_R_TOO_LARGE, "%s: at most %u bytes", what, KERNEL_META_MAX);
+        return parse_refuse(c, TN_R_TOO_LARGE, "%s: at most %u bytes", what, KERNEL_META_MAX);
     }
     const char *why = protocol_json_fault(word);
     if (why != NULL) {
-        return refuse(c, TN_R_MALFORMED, "%s: %s", what, why);
+        return parse_refuse(c, TN_R_MALFORMED, "%s: %s", what, why);
     }
     c->call->command.meta = word;
     c->call->command.fields |= KERNEL_F_META;
     return true;
 }
 
-static bool bind_reason(struct cursor *c) {
+static bool bind_reason(struct parse_cursor *c) {
     struct kernel_command *command = &c->call->command;
-    if (!next(c, "REASON", &command->note)) {
+    if (!parse_next(c, "REASON", &command->note)) {
         return false;
     }
     if (command->note.len > KERNEL_NOTE_MAX) {
-        return refuse(c, TN_R_TOO_LARGE, "REASON: at most %u bytes", KERNEL_NOTE_MAX);
+        return parse_refuse(c, TN_R_TOO_LARGE, "REASON: at most %u bytes", KERNEL_NOTE_MAX);
     }
     const char *why = protocol_name_fault(command->note, KERNEL_NOTE_MAX);
     if (why != NULL) {
-        return refuse(c, TN_R_MALFORMED, "REASON: %s", why);
+        return parse_refuse(c, TN_R_MALFORMED, "REASON: %s", why);
     }
     command->fields |= KERNEL_F_NOTE;
     return true;
 }
 
-static bool bind_spec(struct cursor *c) {
+static bool bind_spec(struct parse_cursor *c) {
     struct tn_bytes word;
-    if (!next(c, "the description", &word)) {
+    if (!parse_next(c, "the description", &word)) {
         return false;
     }
     if (word.len > KERNEL_SENSOR_SPEC_MAX) {
-        return refuse(c, TN_R_TOO_LARGE, "the description: at most %u bytes",
-                      KERNEL_SENSOR_SPEC_MAX);
+        return parse_refuse(c, TN_R_TOO_LARGE, "the description: at most %u bytes",
+                            KERNEL_SENSOR_SPEC_MAX);
     }
     const char *why = protocol_json_fault(word);
     if (why != NULL) {
-        return refuse(c, TN_R_MALFORMED, "the description: %s", why);
+        return parse_refuse(c, TN_R_MALFORMED, "the description: %s", why);
     }
     c->call->command.spec = word;
     c->call->command.fields |= KERNEL_F_SPEC;
     return true;
 }
-
-/* pool/value, or with `lease` also a lease. Pool names have no slash, values may. */
-static bool bind_target(struct cursor *c, bool lease) {
-    struct tn_bytes word = c->at < c->argc ? c->argv[c->at] : tn_bytes_of(NULL, 0);
-    const uint8_t *slash = word.len > 0 ? memchr(word.at, '/', word.len) : NULL;
-    if (slash == NULL) {
-        return lease ? bind_lease(c)
-                     : refuse(c, TN_R_MALFORMED, "'%.*s' is not pool/value", SHOWN(word));
-    }
-    size_t pool = (size_t)(slash - word.at);
-    c->at++;
-    c->call->command.pool = tn_bytes_of(word.at, pool);
-    c->call->value = tn_bytes_of(slash + 1, word.len - pool - 1);
-    if (c->call->value.len == 0) {
-        return refuse(c, TN_R_MALFORMED, "the value after the pool and '/' is missing");
-    }
-    return true;
-}
-
-static bool bind_state(struct cursor *c) {
-    struct tn_bytes word;
-    char name[16];
-    if (!next(c, "STATE", &word)) {
-        return false;
-    }
-    if (lower_copy(word, name, sizeof name)) {
-        for (unsigned i = KERNEL_RESERVED; i < KERNEL_SHOWN_COUNT; i++) {
-            if (strcmp(name, kernel_state_name((enum kernel_state)i)) == 0) {
-                c->call->state = (enum kernel_state)i;
-                return true;
-            }
-        }
-    }
-    return refuse(c, TN_R_MALFORMED, "unknown state '%.*s'", SHOWN(word));
-}
-
-static bool bind_value_state(struct cursor *c) {
-    struct tn_bytes word;
-    char name[16];
-    if (!next(c, "STATE", &word)) {
-        return false;
-    }
-    for (unsigned i = KERNEL_VALUE_ANY + 1;
-         i < KERNEL_VALUE_STATE_COUNT && lower_copy(word, name, sizeof name); i++) {
-        if (strcmp(name, kernel_value_state_name((enum kernel_value_state)i)) == 0) {
-            c->call->value_state = (enum kernel_value_state)i;
-            return true;
-        }
-    }
-    return refuse(c, TN_R_MALFORMED, "a value has no state '%.*s'", SHOWN(word));
-}
-
-static bool bind_count(struct cursor *c, uint32_t max, uint32_t *ret_count) {
-    uint64_t count;
-    if (!next_number(c, "COUNT", max, &count)) {
-        return false;
-    }
-    if (count == 0) {
-        return refuse(c, TN_R_MALFORMED, "COUNT must be at least 1");
-    }
-    *ret_count = (uint32_t)count;
-    return true;
-}
-
-static bool bind_event(struct cursor *c) {
-    struct tn_bytes word;
-    if (!next(c, "AFTER", &word)) {
-        return false;
-    }
-    if (!protocol_event_id_parse(word, &c->call->after)) {
-        return refuse(c, TN_R_MALFORMED, "'%.*s' is not an event id such as 1042.0", SHOWN(word));
-    }
-    return true;
-}
-
-static bool bind_name(struct cursor *c, const char *what, uint32_t max, uint32_t field,
+static bool bind_name(struct parse_cursor *c, const char *what, uint32_t max, uint32_t field,
                       struct tn_bytes *ret_name) {
     c->call->command.fields |= field;
-    return next_name(c, what, max, ret_name);
+    return parse_next_name(c, what, max, ret_name);
 }
 
-static bool bind_token_id(struct cursor *c) {
+static bool bind_token_id(struct parse_cursor *c) {
     struct kernel_command *command = &c->call->command;
     struct tn_bytes word;
-    if (!next(c, "the token's id", &word)) {
+    if (!parse_next(c, "the token's id", &word)) {
         return false;
     }
     if (!protocol_token_id_parse(word, &command->lease, &command->epoch)) {
-        return refuse(c, TN_R_MALFORMED, "'%.*s' is not a token id such as 0-1042.1", SHOWN(word));
+        return parse_refuse(c, TN_R_MALFORMED, "'%.*s' is not a token id such as 0-1042.1",
+                            PARSE_SHOWN(word));
     }
     command->fields |= KERNEL_F_LEASE | KERNEL_F_EPOCH;
     return true;
 }
 
-static bool bind_scope(struct cursor *c) {
-    if (!next(c, "SCOPE", &c->call->scope)) {
-        return false;
-    }
-    if (!protocol_scope_fits(c->call->scope)) {
-        return refuse(c, TN_R_MALFORMED,
-                      "SCOPE: up to %u bytes of ASCII words separated by single blanks",
-                      PROTOCOL_SCOPE_MAX);
-    }
-    return true;
-}
-
-/* What only reads have. */
-static bool bind_read(struct cursor *c, enum protocol_bind to) {
-    switch (to) {
-    case PROTOCOL_B_TARGET:
-        return bind_target(c, true);
-    case PROTOCOL_B_VALUE:
-        return bind_target(c, false);
-    case PROTOCOL_B_STATE:
-        return bind_state(c);
-    case PROTOCOL_B_VALUE_STATE:
-        return bind_value_state(c);
-    case PROTOCOL_B_CURSOR:
-        return next_number(c, "CURSOR", UINT64_MAX, &c->call->cursor);
-    case PROTOCOL_B_COUNT:
-        return bind_count(c, PROTOCOL_PAGE_MAX, &c->call->count);
-    case PROTOCOL_B_BYTES:
-        return bind_count(c, PROTOCOL_LOGS_MAX, &c->call->bytes);
-    case PROTOCOL_B_POSITION:
-        return next(c, "AFTER", &c->call->position);
-    case PROTOCOL_B_FILE:
-        return next(c, "the file", &c->call->file);
-    case PROTOCOL_B_OFFSET:
-        return next_number(c, "the offset", UINT64_MAX, &c->call->offset);
-    case PROTOCOL_B_EVENT:
-        return bind_event(c);
-    case PROTOCOL_B_TOKEN:
-    case PROTOCOL_B_BEARER:
-        return next(c, "the token", &c->call->token);
-    case PROTOCOL_B_SCOPE:
-        return bind_scope(c);
-    case PROTOCOL_B_REFRESH:
-        c->call->has_refresh = true;
-        return next_seconds(c, "REFRESH", &c->call->refresh_s);
-    case PROTOCOL_B_FENCE:
-        return next_number(c, "FENCE", UINT64_MAX, &c->call->fence_lsn);
-    default:
-        TN_ASSERT(false);
-        return false;
-    }
-}
-
-static bool bind_user(struct cursor *c, enum protocol_bind to) {
+static bool bind_user(struct parse_cursor *c, enum protocol_bind to) {
     struct tn_bytes word;
-    return next(c, "a value", &word) &&
+    return parse_next(c, "a value", &word) &&
            (c->code = protocol_user_parse(to, word, c->call)) == TN_R_OK;
 }
 
-static bool bind(struct cursor *c, enum protocol_bind to) {
+static bool bind(struct parse_cursor *c, enum protocol_bind to) {
     struct kernel_command *command = &c->call->command;
     switch (to) {
     case PROTOCOL_B_LEASE:
-        return bind_lease(c);
+        return parse_bind_lease(c);
     case PROTOCOL_B_TOKEN_ID:
         return bind_token_id(c);
     case PROTOCOL_B_EPOCH:
         command->fields |= KERNEL_F_EPOCH;
-        return next_number(c, "the epoch", UINT64_MAX, &command->epoch);
+        return parse_next_number(c, "the epoch", UINT64_MAX, &command->epoch);
     case PROTOCOL_B_HOLDER:
         return bind_holder(c);
     case PROTOCOL_B_TTL:
@@ -556,7 +346,7 @@ static bool bind(struct cursor *c, enum protocol_bind to) {
     case PROTOCOL_B_POOL:
         return bind_name(c, "the pool", KERNEL_POOL_MAX, KERNEL_F_POOL, &command->pool);
     case PROTOCOL_B_FROM:
-        return next_name(c, "the pool", KERNEL_POOL_MAX, &c->call->from);
+        return parse_next_name(c, "the pool", KERNEL_POOL_MAX, &c->call->from);
     case PROTOCOL_B_AMOUNT:
         return claim_alone(c);
     case PROTOCOL_B_CLAIM:
@@ -577,17 +367,17 @@ static bool bind(struct cursor *c, enum protocol_bind to) {
     case PROTOCOL_B_REASON:
         return bind_reason(c);
     case PROTOCOL_B_OPID:
-        return next_name(c, "OPID", KERNEL_OPID_MAX, &command->opid);
+        return parse_next_name(c, "OPID", KERNEL_OPID_MAX, &command->opid);
     default:
         return to >= PROTOCOL_B_ROLE && to <= PROTOCOL_B_MAX_VALUES ? bind_user(c, to)
-                                                                    : bind_read(c, to);
+                                                                    : parse_bind_read(c, to);
     }
 }
 
 /* ---- Forms ---- */
 
 /* The argument whose token stands here; form->count: none. */
-static uint32_t token_find(const struct cursor *c, const struct protocol_form *form) {
+static uint32_t token_find(const struct parse_cursor *c, const struct protocol_form *form) {
     uint32_t i = 0;
     while (i < form->count && (form->arguments[i].token == NULL ||
                                !protocol_word_is(c->argv[c->at], form->arguments[i].token,
@@ -597,16 +387,16 @@ static uint32_t token_find(const struct cursor *c, const struct protocol_form *f
     return i;
 }
 
-static bool tokens_parse(struct cursor *c, const struct protocol_form *form) {
+static bool tokens_parse(struct parse_cursor *c, const struct protocol_form *form) {
     uint32_t seen = 0;
     while (c->at < c->argc) {
         uint32_t i = token_find(c, form);
         if (i == form->count) {
-            return refuse(c, TN_R_MALFORMED, "unexpected '%.*s'; see COMMAND DOCS %s",
-                          SHOWN(c->argv[c->at]), c->call->row->word);
+            return parse_refuse(c, TN_R_MALFORMED, "unexpected '%.*s'; see COMMAND DOCS %s",
+                                PARSE_SHOWN(c->argv[c->at]), c->call->row->word);
         }
         if ((seen >> i & 1) != 0 && !form->arguments[i].multiple) {
-            return refuse(c, TN_R_MALFORMED, "%s is repeated", form->arguments[i].token);
+            return parse_refuse(c, TN_R_MALFORMED, "%s is repeated", form->arguments[i].token);
         }
         seen |= 1u << i;
         c->at++;
@@ -617,14 +407,14 @@ static bool tokens_parse(struct cursor *c, const struct protocol_form *form) {
     for (uint32_t i = 0; i < form->count; i++) {
         if (form->arguments[i].token != NULL && !form->arguments[i].optional &&
             (seen >> i & 1) == 0) {
-            return refuse(c, TN_R_MALFORMED, "%s is missing; see COMMAND DOCS %s",
-                          form->arguments[i].token, c->call->row->word);
+            return parse_refuse(c, TN_R_MALFORMED, "%s is missing; see COMMAND DOCS %s",
+                                form->arguments[i].token, c->call->row->word);
         }
     }
     return true;
 }
 
-static bool form_parse(struct cursor *c, const struct protocol_form *form) {
+static bool form_parse(struct parse_cursor *c, const struct protocol_form *form) {
     for (uint32_t i = 0; i < form->count; i++) {
         if (form->arguments[i].token == NULL &&
             !bind(c, (enum protocol_bind)form->arguments[i].bind)) {
@@ -647,11 +437,11 @@ static void fields_set(struct protocol_call *call) {
 enum tn_result protocol_call_parse(const struct protocol_command *row, const struct tn_bytes *argv,
                                    uint32_t argc, void *scratch, size_t capacity,
                                    struct protocol_call *ret_call) {
-    struct cursor c = {.argv = argv,
-                       .argc = argc,
-                       .at = row->sub_len > 0 ? 2 : 1,
-                       .scratch = tn_writer_of(scratch, capacity),
-                       .call = ret_call};
+    struct parse_cursor c = {.argv = argv,
+                             .argc = argc,
+                             .at = row->sub_len > 0 ? 2 : 1,
+                             .scratch = tn_writer_of(scratch, capacity),
+                             .call = ret_call};
     ret_call->row = row;
     ret_call->command = (struct kernel_command){.verb = (enum kernel_verb)row->verb};
     ret_call->policy.mask = 0;
@@ -681,7 +471,7 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
         return c.code;
     }
     if (c.scratch.overflow) {
-        (void)refuse(&c, TN_R_TOO_LARGE, "a value is longer than 65535 bytes");
+        (void)parse_refuse(&c, TN_R_TOO_LARGE, "a value is longer than 65535 bytes");
         return c.code;
     }
     struct tn_bytes nested = tn_bytes_of(scratch, c.scratch.len);

@@ -7,10 +7,11 @@
 #include "protocol/detail.h"
 #include "protocol/table.h"
 
-#define PROTOCOL_PAGE_MAX 1000u  /* the largest COUNT of a list */
-#define PROTOCOL_PAGE 100u       /* the default COUNT */
-#define PROTOCOL_LOGS_MAX 65536u /* the largest COUNT of SENSOR LOGS, in bytes */
-#define PROTOCOL_LOGS 16384u     /* the default */
+#define PROTOCOL_PAGE_MAX 1000u    /* the largest COUNT of a list */
+#define PROTOCOL_PAGE 100u         /* the default COUNT */
+#define PROTOCOL_SAMPLES_MAX 1440u /* the largest COUNT of POOL HISTORY */
+#define PROTOCOL_LOGS_MAX 65536u   /* the largest COUNT of SENSOR LOGS, in bytes */
+#define PROTOCOL_LOGS 16384u       /* the default */
 
 /* The id of an event: the log position of the command, and the number of the event within it. */
 struct protocol_event_id {
@@ -26,17 +27,21 @@ struct protocol_call {
      * */
     struct kernel_command command;
     struct kernel_policy_patch policy;
-    bool derive;                    /* the holder is *: see identity.h */
-    struct tn_bytes from;           /* with `derive`: the pool */
-    uint64_t fence_lsn;             /* reads */
-    uint64_t cursor;                /* lists */
-    uint32_t count;                 /* lists: the maximum number */
-    struct protocol_event_id after; /* EVENTS: events after this one; zero: all retained ones */
-    struct tn_bytes position;       /* SENSOR LOGS: output after it; empty: the end of the output */
-    uint32_t bytes;                 /* SENSOR LOGS, BACKUP READ: the maximum number of bytes */
-    struct tn_bytes file;           /* BACKUP READ */
-    uint64_t offset;                /* in it */
-    enum kernel_state state;        /* lists; KERNEL_NO_STATE: any live one */
+    bool derive;                       /* the holder is *: see identity.h */
+    struct tn_bytes from;              /* with `derive`: the pool */
+    uint64_t fence_lsn;                /* reads */
+    uint64_t cursor;                   /* lists */
+    uint32_t count;                    /* lists: the maximum number */
+    struct protocol_event_id after;    /* EVENTS: events after this one; zero: all retained ones */
+    struct tn_bytes kind, actor, text; /* EVENTS, with `value`; empty: any */
+    struct tn_bytes prefix;            /* LEASES: of the holder */
+    bool hours;                        /* POOL HISTORY: samples of hours, not of minutes */
+    uint32_t samples;                  /* POOL HISTORY: the last ones; 0: all */
+    struct tn_bytes position; /* SENSOR LOGS: output after it; empty: the end of the output */
+    uint32_t bytes;           /* SENSOR LOGS, BACKUP READ: the maximum number of bytes */
+    struct tn_bytes file;     /* BACKUP READ */
+    uint64_t offset;          /* in it */
+    enum kernel_state state;  /* lists; KERNEL_NO_STATE: any live one */
     enum kernel_value_state value_state;
     struct tn_bytes value;        /* of pool/value; empty: it was a lease's id */
     struct tn_bytes token, scope; /* empty: not given */

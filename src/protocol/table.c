@@ -186,6 +186,12 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                             .summary = "Deletes a pool without held or cooling values",
                             .method = "DELETE", .path = "/v1/pools/{pool}", .reply = "Done",
                             .example = "POOL DROP ports"},
+    [PROTOCOL_POOL_HISTORY] = {ROW(POOL_HISTORY, "POOL", "HISTORY", READ, READER, POOL),
+                               .traits = PROTOCOL_LONG | PROTOCOL_STALE, .form = FORM(history_args),
+                               .summary = "Returns samples of a pool: a day of minutes, or 30 days "
+                                          "of hours, oldest first, one array a figure",
+                               .method = "GET", .path = "/v1/pools/{pool}/history",
+                               .example = "POOL HISTORY ports STEP hour"},
     [PROTOCOL_POOL_INFO] = {ROW(POOL_INFO, "POOL", "INFO", READ, READER, POOL),
                             .traits = PROTOCOL_STALE, .form = FORM(pool_read),
                             .summary = "Returns a pool: options, counts, free values",

@@ -110,6 +110,13 @@ enum protocol_bind {
     PROTOCOL_B_FILE,     /* the name of a file of a backup */
     PROTOCOL_B_OFFSET,   /* in it */
     PROTOCOL_B_EVENT,    /* an event's id: lsn.index */
+    PROTOCOL_B_KIND,     /* these four select events */
+    PROTOCOL_B_OF_VALUE,
+    PROTOCOL_B_ACTOR,
+    PROTOCOL_B_TEXT,
+    PROTOCOL_B_PREFIX, /* of holders */
+    PROTOCOL_B_STEP,   /* of a history: minute or hour */
+    PROTOCOL_B_SAMPLES,
     PROTOCOL_B_TOKEN,    /* as it was issued */
     PROTOCOL_B_BEARER,   /* the client's own token; over HTTP also in Authorization */
     PROTOCOL_B_TOKEN_ID, /* a token's jti: lease.epoch */
@@ -184,6 +191,7 @@ enum protocol_id {
     PROTOCOL_POOL_ALTER,
     PROTOCOL_POOL_CREATE,
     PROTOCOL_POOL_DROP,
+    PROTOCOL_POOL_HISTORY,
     PROTOCOL_POOL_INFO,
     PROTOCOL_POOL_LIST,
     PROTOCOL_POOL_METRICS,

@@ -114,6 +114,7 @@ static const struct protocol_argument lease_read[] = {STRING("lease|pool/value",
 static const struct protocol_argument leases_args[] = {
     IN_POOL,
     OPTION("HOLDER", "holder", PROTOCOL_T_STRING, PROTOCOL_B_HOLDER),
+    OPTION("PREFIX", "prefix", PROTOCOL_T_STRING, PROTOCOL_B_PREFIX),
     OPTION("STATE", "state", PROTOCOL_T_STRING, PROTOCOL_B_STATE),
     CURSOR,
     COUNT,
@@ -121,11 +122,22 @@ static const struct protocol_argument leases_args[] = {
 static const struct protocol_argument values_args[] = {
     POOL, OPTION("STATE", "state", PROTOCOL_T_STRING, PROTOCOL_B_VALUE_STATE), CURSOR, COUNT,
     FENCE};
+static const struct protocol_argument history_args[] = {
+    POOL, OPTION("STEP", "minute|hour", PROTOCOL_T_STRING, PROTOCOL_B_STEP),
+    OPTION("COUNT", "n", PROTOCOL_T_INTEGER, PROTOCOL_B_SAMPLES), FENCE};
 static const struct protocol_argument value_args[] = {STRING("pool/value", PROTOCOL_B_VALUE),
                                                       FENCE};
 static const struct protocol_argument events_args[] = {
-    OPTION("AFTER", "event", PROTOCOL_T_STRING, PROTOCOL_B_EVENT), COUNT, IN_POOL,
-    OPTION("HOLDER", "holder", PROTOCOL_T_STRING, PROTOCOL_B_HOLDER), FENCE};
+    OPTION("AFTER", "event", PROTOCOL_T_STRING, PROTOCOL_B_EVENT),
+    COUNT,
+    IN_POOL,
+    OPTION("HOLDER", "holder", PROTOCOL_T_STRING, PROTOCOL_B_HOLDER),
+    OPTION("KIND", "kind", PROTOCOL_T_STRING, PROTOCOL_B_KIND),
+    OPTION("LEASE", "lease", PROTOCOL_T_STRING, PROTOCOL_B_LEASE),
+    OPTION("VALUE", "value", PROTOCOL_T_STRING, PROTOCOL_B_OF_VALUE),
+    OPTION("ACTOR", "actor", PROTOCOL_T_STRING, PROTOCOL_B_ACTOR),
+    OPTION("TEXT", "text", PROTOCOL_T_STRING, PROTOCOL_B_TEXT),
+    FENCE};
 static const struct protocol_argument channels_args[] = {
     {.name = "channel", .type = PROTOCOL_T_STRING, .multiple = true}};
 static const struct protocol_argument any_channels_args[] = {

@@ -167,10 +167,75 @@ static bool in_pool(const struct engine_event *event, struct tn_bytes pool) {
     return false;
 }
 
+static struct tn_bytes value_text(const struct engine_event_value *value,
+                                  char text[KERNEL_VALUE_TEXT_MAX]) {
+    return value->name.len > 0
+               ? value->name
+               : tn_bytes_of(text, kernel_value_format(value->format, value->number, text));
+}
+
+static bool has_value(const struct engine_event *event, struct tn_bytes wanted) {
+    char text[KERNEL_VALUE_TEXT_MAX];
+    for (uint32_t i = 0; i < event->fact.value_count; i++) {
+        if (tn_bytes_equal(value_text(&event->values[i], text), wanted)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint8_t lower(uint8_t byte) {
+    return byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte + 'a' - 'A') : byte;
+}
+
+static bool contains(struct tn_bytes whole, struct tn_bytes part) {
+    for (size_t at = 0; at + part.len <= whole.len; at++) {
+        size_t same = 0;
+        while (same < part.len && lower(whole.at[at + same]) == lower(part.at[same])) {
+            same++;
+        }
+        if (same == part.len) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Looks at a bounded number of values: those of a large bundle are adjacent mostly. */
+#define TEXT_VALUES 64u
+
+static bool says(const struct engine_event *event, struct tn_bytes part) {
+    const struct kernel_event *fact = &event->fact;
+    char text[KERNEL_VALUE_TEXT_MAX];
+    if (contains(fact->name, part) || contains(fact->holder, part) ||
+        contains(fact->previous, part) || contains(fact->note, part) ||
+        contains(fact->trigger, part)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < fact->value_count && i < TEXT_VALUES; i++) {
+        if (contains(value_text(&event->values[i], text), part)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_kind(const struct kernel_event *fact, struct tn_bytes kind) {
+    const char *name = kernel_event_name(fact->kind);
+    size_t len = strlen(name);
+    return kind.len <= len && memcmp(name, kind.at, kind.len) == 0 &&
+           (kind.len == len || kind.at[kind.len - 1] == '.');
+}
+
 bool server_event_passes(const struct engine_event *event,
                          const struct server_event_filter *filter) {
     const struct kernel_event *fact = &event->fact;
-    return (filter->pool.len == 0 || in_pool(event, filter->pool)) &&
+    return (filter->kind.len == 0 || is_kind(fact, filter->kind)) &&
+           (filter->lease.lsn == 0 || kernel_lease_id_compare(fact->lease, filter->lease) == 0) &&
+           (filter->actor.len == 0 || tn_bytes_equal(fact->actor, filter->actor)) &&
+           (filter->value.len == 0 || has_value(event, filter->value)) &&
+           (filter->text.len == 0 || says(event, filter->text)) &&
+           (filter->pool.len == 0 || in_pool(event, filter->pool)) &&
            (filter->holder.len == 0 || tn_bytes_equal(fact->holder, filter->holder) ||
             tn_bytes_equal(fact->previous, filter->holder));
 }

@@ -15,9 +15,15 @@ void server_event_write_lost(struct protocol_writer *w, struct engine_event_id o
 void server_event_id_write(struct protocol_writer *w, struct engine_event_id id);
 void server_pool_metrics_write(struct protocol_writer *w, const struct engine_metrics *metrics);
 
-/* Of one pool, of one holder, of both; empty: any. */
+/* Selects events that match all of these; an empty field matches any event. */
 struct server_event_filter {
     struct tn_bytes pool, holder;
+    struct tn_bytes kind;         /* or the beginning of kinds: "lease." */
+    struct kernel_lease_id lease; /* of LSN 0: any */
+    struct tn_bytes value;        /* as it is shown */
+    struct tn_bytes actor;
+    struct tn_bytes
+        text; /* part of a name, a holder, a value or a reason; ASCII letters in any case */
 };
 
 bool server_event_passes(const struct engine_event *event,

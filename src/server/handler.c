@@ -40,6 +40,7 @@ const struct server_handler server_handlers[PROTOCOL_COMMANDS] = {
     [PROTOCOL_POOL_ALTER] = {.write = server_write_submit},
     [PROTOCOL_POOL_CREATE] = {.write = server_write_submit},
     [PROTOCOL_POOL_DROP] = {.write = server_write_submit},
+    [PROTOCOL_POOL_HISTORY] = {.read = read_pool_history},
     [PROTOCOL_POOL_INFO] = {.read = read_pool},
     [PROTOCOL_POOL_LIST] = {.read = read_pools},
     [PROTOCOL_POOL_METRICS] = {.read = read_pool_metrics},

@@ -75,6 +75,9 @@ server_session session_psubscribe;
 server_session session_unsubscribe;
 server_session session_punsubscribe;
 
+/* history.c */
+server_reader read_pool_history;
+
 /* reads.c */
 server_reader read_lease;
 server_reader read_leases;

@@ -316,7 +316,7 @@ static const char *stream_set(struct http_stream *stream, struct http_exchange *
     struct tn_bytes after = tn_bytes_of("", 0);
     struct engine_events_span span;
     const char *why = NULL;
-    stream->filter.pool = stream->filter.holder = after;
+    stream->filter = (struct server_event_filter){.pool = after, .holder = after};
     for (uint32_t i = 0; i < request->query_count && why == NULL; i++) {
         why = argument_set(stream, &after, &request->query[i]);
     }

@@ -153,6 +153,10 @@ static void job_run(uv_work_t *work) {
         if (view->has_pools && metrics->pools.omitted == 0) {
             prune(metrics);
         }
+        if (view->has_pools) {
+            server_history_sample(&metrics->server->history, &metrics->pools, &metrics->copy,
+                                  engine_now(metrics->server->engine));
+        }
     }
     if (!metrics->render) {
         return;

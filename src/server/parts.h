@@ -12,6 +12,7 @@
 #include "server/connection.h"
 #include "server/count.h"
 #include "server/daemon.h"
+#include "server/history.h"
 #include "server/jobs.h"
 #include "server/listen.h"
 #include "server/login.h"
@@ -69,6 +70,7 @@ struct server {
     struct server_counters counters;
     struct server_refusals refusals;
     struct server_metrics *metrics;
+    struct server_history history;
 
     struct server_daemon daemon;
     struct server_stopping stop;

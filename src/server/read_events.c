@@ -146,8 +146,13 @@ enum tn_result read_events(struct server_request *request) {
         return TN_R_OVERLOADED;
     }
     struct step step = {.page = page};
-    page->filter =
-        (struct server_event_filter){.pool = call->command.pool, .holder = call->command.holder};
+    page->filter = (struct server_event_filter){.pool = call->command.pool,
+                                                .holder = call->command.holder,
+                                                .kind = call->kind,
+                                                .lease = call->command.lease,
+                                                .value = call->value,
+                                                .actor = call->actor,
+                                                .text = call->text};
     page->user = request->user;
     engine_stats_read(owners->engine, &stats); /* before: all up to there can be seen */
     enum tn_result code =

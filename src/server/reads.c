@@ -196,8 +196,10 @@ enum tn_result read_leases(struct server_request *request) {
     struct protocol_writer *w = request->w;
     struct protocol_call *call = &request->call;
     struct engine_lease *page = owners->buffers->page;
-    struct kernel_lease_filter filter = {
-        .pool = call->command.pool, .holder = call->command.holder, .state = call->state};
+    struct kernel_lease_filter filter = {.pool = call->command.pool,
+                                         .holder = call->command.holder,
+                                         .prefix = call->prefix,
+                                         .state = call->state};
     uint32_t count = 0;
     uint64_t lsn;
     scan_begin(request);

@@ -129,7 +129,8 @@ static bool memory_make(struct server *server) {
            server_output_init(&server->output, &server->loop, &server->counters) &&
            server_slots_init(&server->slots, &server->counters) &&
            server_parked_init(&server->parked, server, server->engine) &&
-           server_refusals_init(&server->refusals) && server_login_init(&server->logins) &&
+           server_history_init(&server->history) && server_refusals_init(&server->refusals) &&
+           server_login_init(&server->logins) &&
            access_configure(&server->access, server->options.users, server->options.user_count);
 }
 
@@ -143,6 +144,7 @@ static void memory_free(struct server *server) {
     server_slots_free(&server->slots);
     server_parked_free(&server->parked);
     server_metrics_free(server->metrics);
+    server_history_free(&server->history);
     server_refusals_free(&server->refusals);
     access_free(&server->access);
     server_http_free(server);

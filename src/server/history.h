@@ -1,0 +1,63 @@
+/* The history of pools: one sample a minute for a day and one an hour for 30 days, in memory.
+ *
+ * The job that samples pools for the metrics writes it on its own thread; POOL HISTORY reads it on the
+ * loop's. Each call holds the lock. A restart begins with an empty history.
+ *
+ * Memory is bounded: at most HISTORY_POOLS pools, pools before scopes, and of each at most
+ * HISTORY_MINUTES + HISTORY_HOURS samples. A dropped pool loses its history at the next sample. */
+#ifndef TN_SERVER_HISTORY_H
+#define TN_SERVER_HISTORY_H
+
+#include <uv.h>
+
+#include "kernel/types.h"
+#include "server/metrics.h"
+
+#define HISTORY_MINUTES 1440u
+#define HISTORY_HOURS 720u
+#define HISTORY_POOLS 512u
+
+/* Counts are capped at UINT32_MAX. */
+struct history_sample {
+    uint64_t time_ms;
+    uint64_t size;
+    uint32_t states[5]; /* reserved, active, offline, revoking, cooling */
+    uint32_t waiting;
+    uint32_t peak; /* the most used values within the hour; of a minute: used values */
+    uint32_t given, ended, refused; /* since the sample before */
+    uint32_t lease_s;               /* the lease of a newcomer */
+    uint32_t rate_milli;            /* newcomers an hour, thousandths: sticky pools */
+    bool ultra, force_zero;
+};
+
+struct history_ring {
+    struct history_sample *of;
+    uint32_t capacity, first, count;
+};
+
+struct history_pool {
+    uint64_t name_hash;
+    char name[KERNEL_POOL_MAX + 1];
+    struct history_ring minutes, hours;
+    struct history_sample hour; /* the one that is being summed up */
+    bool hour_begun;
+    uint64_t given, ended, refused; /* totals at the last sample */
+    uint64_t refused_now;
+};
+
+struct server_history {
+    uv_mutex_t lock;
+    uint64_t minute; /* of the last samples, since 1970 */
+    uint32_t count;
+    struct history_pool *of[HISTORY_POOLS]; /* in no order */
+    uint16_t slots[2 * HISTORY_POOLS];      /* by the hash of the name: index + 1, or 0 */
+};
+
+bool server_history_init(struct server_history *history);
+void server_history_free(struct server_history *history);
+
+/* Samples the pools if a minute has begun since the last samples. */
+void server_history_sample(struct server_history *history, const struct metrics_pools *pools,
+                           const struct server_refusals *refusals, uint64_t now_ms);
+
+#endif
