@@ -1,7 +1,17 @@
-// The server: reading from it, and whether it is there.
+// The server: reading from it, writing to it, who we are, and whether it answers.
 import {$, setText} from "./show.js";
 
+const CREDENTIALS = "tenure-credentials"; // in the storage of this tab, which ends with it
+const RANKS = ["none", "reader", "holder", "operator", "admin"];
+
 let away = false;
+let me = null; // what WHOAMI says; null: not asked yet
+let onRefused = () => {};
+
+// Called when the server wants a user and a secret, or refuses the ones that were given.
+export function whenRefused(call) {
+  onRefused = call;
+}
 
 function setAway(now, why) {
   if (now !== away) {
@@ -14,32 +24,129 @@ function setAway(now, why) {
   }
 }
 
-// A refusal is an Error with `status`; a server that is not there one without.
-export async function get(path, type) {
+function headers(more) {
+  const credentials = sessionStorage.getItem(CREDENTIALS);
+  return credentials ? {...more, Authorization: credentials} : more;
+}
+
+export function loggedIn() {
+  return sessionStorage.getItem(CREDENTIALS) !== null;
+}
+
+export function logIn(name, secret) {
+  const bytes = new TextEncoder().encode(name + ":" + secret);
+  sessionStorage.setItem(CREDENTIALS, "Basic " + btoa(String.fromCharCode(...bytes)));
+  me = null;
+}
+
+export function logOut() {
+  sessionStorage.removeItem(CREDENTIALS);
+  me = null;
+}
+
+async function problemOf(response) {
+  let problem = {};
+  try {
+    problem = await response.json();
+  } catch (error) {
+    // A proxy's own words: the status has to do.
+  }
+  const error = new Error(problem.detail || problem.title || response.statusText);
+  error.status = response.status;
+  error.result = problem.result;
+  return error;
+}
+
+// Without the browser's own credentials: its dialog would hide ours.
+async function ask(path, options) {
   let response;
   try {
-    // A node that follows the owner of the log shows what it has: a browser may not follow the way to the owner.
-    response = await fetch(path, {
-      headers: {Accept: type || "application/json", "Tenure-Read": "stale"},
-      cache: "no-store",
-    });
+    response = await fetch(path, {credentials: "omit", cache: "no-store", ...options});
   } catch (error) {
-    setAway(true, "The server does not answer; what is shown may be old.");
+    if (error.name !== "AbortError") {
+      setAway(true, "The server does not answer; what is shown may be old.");
+    }
     throw error;
   }
   setAway(false);
   if (!response.ok) {
-    let problem = {};
-    try {
-      problem = await response.json();
-    } catch (error) {
-      // A proxy's own words: the status has to do.
+    const error = await problemOf(response);
+    if (response.status === 401) {
+      onRefused(error);
     }
-    const error = new Error(problem.detail || problem.title || response.statusText);
-    error.status = response.status;
     throw error;
   }
+  return response;
+}
+
+// A refusal is an Error with `status`; a server that is not there one without.
+export async function get(path, type) {
+  // A node that follows the owner of the log shows what it has: a browser may not follow the way to the owner.
+  const response = await ask(path, {
+    headers: headers({Accept: type || "application/json", "Tenure-Read": "stale"}),
+  });
   return type ? response.text() : response.json();
+}
+
+// null instead of a refusal.
+export async function tryGet(path) {
+  try {
+    return await get(path);
+  } catch (error) {
+    if (error.status === undefined) {
+      throw error;
+    }
+    return null;
+  }
+}
+
+export async function send(method, path, body) {
+  const more = body === undefined ? {} : {"Content-Type": "application/json"};
+  const response = await ask(path, {
+    method,
+    headers: headers({Accept: "application/json", ...more}),
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  return response.json();
+}
+
+// Server-sent events. Calls seen(kind, data) for each; returns when the stream has ended.
+export async function listen(path, signal, opened, seen) {
+  const response = await ask(path, {headers: headers({Accept: "text/event-stream"}), signal});
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  opened();
+  for (;;) {
+    const {done, value} = await reader.read();
+    if (done) {
+      return;
+    }
+    const parts = (text + value).split("\n\n");
+    text = parts.pop();
+    for (const part of parts) {
+      const fields = Object.fromEntries(part.split("\n").map((line) => {
+        const colon = line.indexOf(":");
+        return [line.slice(0, colon), line.slice(colon + 2)];
+      }));
+      if (fields.data !== undefined) {
+        seen(fields.event, JSON.parse(fields.data));
+      }
+    }
+  }
+}
+
+// ---- Who we are ----
+
+// {name, role}; a server without users lets everybody do everything.
+export async function whoAmI() {
+  if (me === null) {
+    me = await tryGet("/v1/whoami") || {name: "", role: loggedIn() ? "operator" : "admin"};
+  }
+  return me;
+}
+
+export function mayDo(role) {
+  return me !== null && RANKS.indexOf(me.role) >= RANKS.indexOf(role);
 }
 
 export function pathOf(...parts) {

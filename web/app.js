@@ -1,48 +1,76 @@
-// The page: where it is, what it shows, and that this is fresh. It reads and never writes.
-import {eventsOpen, eventsPause, eventsStop} from "./events.js";
-import {showHealth} from "./health.js";
-import {find, findMore, firstPage, nextPage, showLease, showPoolLeases} from "./leases.js";
-import {poolFilter, showMorePools, showPool, showPools} from "./pools.js";
-import {showSensors} from "./sensors.js";
+// The page: where it is, what it shows, and that this is fresh.
+import {actStart, whenDone} from "./act.js";
+import {eventsOpen, eventsStart, eventsStop, lifeForget} from "./events.js";
+import {showHealth, showHealthView} from "./health.js";
+import {find, findMore, firstPage, nextPage, showHolder, showLease, showPoolLeases, showValue} from "./leases.js";
+import {loginStart} from "./login.js";
+import {poolForget, showPool} from "./pool.js";
+import {poolFilter, poolsStart, showMorePools, showPools} from "./pools.js";
+import {searchClose, searchStart} from "./search.js";
+import {showSensor, showSensors} from "./sensors.js";
 import {$, setText} from "./show.js";
 
 const POLL_MS = 2000;
 
-// ---- Where we are: #/, #/pool/NAME, #/lease/ID, #/find/WORDS, #/sensors, #/events ----
+// ---- Where we are: #/, #/pool/NAME, #/value/POOL/VALUE, #/lease/ID, #/holder/NAME, #/sensor/REF, #/find/WORDS,
+// #/sensors, #/events, #/health ----
+
+const OF_ONE = ["pool", "value", "lease", "holder", "sensor", "find"];
+const OTHERS = ["sensors", "events", "health"];
+const TITLES = {pool: "", value: "", lease: "Lease ", holder: "", sensor: ""};
 
 let view = "pools";
-let of = ""; // the pool or the lease that it shows
+let of = ""; // what it shows
+let value = ""; // of the pool
 
-function route() {
-  let parts;
+function partsOf(hash) {
   try {
-    parts = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+    return hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
   } catch (error) {
-    parts = [""]; // not something that this page wrote
+    return [""]; // not something that this page wrote
   }
-  const [name, subject] = parts;
-  view = ["pool", "lease", "find"].includes(name) && subject || ["sensors", "events"].includes(name)
-    ? name : "pools";
-  of = subject;
-  firstPage();
-  for (const each of ["pools", "pool", "lease", "find", "sensors"]) {
-    $("view-" + each).hidden = each !== view;
-  }
-  $("view-events").hidden = view !== "events" && view !== "pools";
-  $("main").classList.toggle("split", view === "pools");
+}
+
+function mark() {
+  const under = {pool: "pools", value: "pools", sensor: "sensors"};
   for (const a of document.querySelectorAll("nav a")) {
-    if (a.dataset.view === view || (a.dataset.view === "pools" && view === "pool")) {
+    if (a.dataset.view === (under[view] || view)) {
       a.setAttribute("aria-current", "page");
     } else {
       a.removeAttribute("aria-current");
     }
   }
-  setText($("t-pool"), view === "pool" ? of : "");
-  setText($("t-lease"), view === "lease" ? "Lease " + of : "");
-  const titles = {events: "Events", sensors: "Sensors"};
-  document.title = (of || titles[view] || "Pools") + " – Tenure";
-  for (const list of ["pool-facts", "pool-options", "lease-facts"]) {
-    $(list).replaceChildren();
+}
+
+function route() {
+  const [name, subject, more] = partsOf(location.hash);
+  view = (OF_ONE.includes(name) && subject) || OTHERS.includes(name) ? name : "pools";
+  of = subject;
+  value = more;
+  firstPage();
+  poolForget();
+  lifeForget();
+  searchClose();
+  for (const each of ["pools", "pool", "value", "lease", "holder", "sensor", "find", "sensors", "health"]) {
+    $("view-" + each).hidden = each !== view;
+  }
+  $("view-events").hidden = view !== "events" && view !== "pools";
+  $("main").classList.toggle("split", view === "pools");
+  mark();
+  for (const [each, before] of Object.entries(TITLES)) {
+    setText($("t-" + each), view === each ? before + of + (view === "value" ? "/" + value : "") : "");
+  }
+  const titles = {events: "Events", sensors: "Sensors", health: "Health"};
+  document.title = (of ? of + (value ? "/" + value : "") : titles[view] || "Pools") + " – Tenure";
+  for (const list of document.querySelectorAll(".facts")) {
+    list.replaceChildren();
+  }
+  for (const box of document.querySelectorAll(".act")) {
+    box.dataset.key = "";
+    box.replaceChildren();
+  }
+  for (const note of ["lease-note", "value-note", "holder-note", "sensor-why", "pool-why"]) {
+    setText($(note), "");
   }
   if (view === "find") {
     find(subject).catch(failed);
@@ -55,6 +83,7 @@ function search(event) {
   const query = $("query").value.trim();
   if (query) {
     const kind = /^\d+-\d+$/.test(query) ? "lease" : "find";
+    searchClose();
     location.hash = "#/" + kind + "/" + encodeURIComponent(query);
     $("main").focus();
   }
@@ -64,7 +93,8 @@ function search(event) {
 
 function failed(error) {
   if (error.status !== undefined) {
-    const notes = {pool: "leases-note", sensors: "sensors-note"};
+    const notes = {pool: "leases-note", sensors: "sensors-note", value: "value-note", holder: "holder-note",
+      sensor: "sensor-why", lease: "lease-note"};
     setText($(notes[view] || "find-note"), error.message);
   }
 }
@@ -88,8 +118,16 @@ async function refresh() {
     jobs.push(showPool(of, still), showPoolLeases(of, still));
   } else if (view === "lease") {
     jobs.push(showLease(of, still));
+  } else if (view === "value") {
+    jobs.push(showValue(of, value, still));
+  } else if (view === "holder") {
+    jobs.push(showHolder(of, still));
   } else if (view === "sensors") {
     jobs.push(showSensors());
+  } else if (view === "sensor") {
+    jobs.push(showSensor(of, still));
+  } else if (view === "health") {
+    jobs.push(showHealthView(still));
   }
   for (const result of await Promise.allSettled(jobs)) {
     if (result.status === "rejected") {
@@ -100,6 +138,24 @@ async function refresh() {
   document.body.dataset.refreshed = String(Number(document.body.dataset.refreshed || 0) + 1);
   if (again) {
     refresh();
+  }
+}
+
+// ---- Keys ----
+
+function keys(event) {
+  const typing = event.target.closest("input, select, textarea, dialog");
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) {
+    return;
+  }
+  const views = {p: "#/", s: "#/sensors", e: "#/events", h: "#/health"};
+  if (event.key === "/") {
+    event.preventDefault();
+    $("query").focus();
+  } else if (event.key === "?") {
+    $("help").showModal();
+  } else if (views[event.key] !== undefined) {
+    location.hash = views[event.key];
   }
 }
 
@@ -125,8 +181,10 @@ function start() {
     refresh();
   });
   $("find-next").addEventListener("click", () => findMore().catch(failed));
-  $("event-pause").addEventListener("click", eventsPause);
-  $("event-pool").addEventListener("change", eventsOpen);
+  $("history-step").addEventListener("change", () => {
+    poolForget();
+    refresh();
+  });
   addEventListener("hashchange", route);
   addEventListener("pagehide", eventsStop);
   document.addEventListener("visibilitychange", () => {
@@ -136,6 +194,17 @@ function start() {
     }
   });
   setInterval(() => document.hidden || refresh(), POLL_MS);
+  addEventListener("keydown", keys);
+  $("help-close").addEventListener("click", () => $("help").close());
+  actStart();
+  eventsStart();
+  poolsStart();
+  searchStart();
+  whenDone(refresh);
+  loginStart(() => {
+    eventsOpen();
+    route();
+  });
   eventsOpen();
   route();
 }

@@ -1,10 +1,13 @@
-// Events as they happen, after the last ones that did.
-import {get} from "./api.js";
+// Events as they happen, after the last ones that did; and the life of a lease, a value or a holder.
+import {get, listen} from "./api.js";
 import {$, element, link, moment, setText, valuesText} from "./show.js";
 
 const EVENTS_KEPT = 200;
 const EVENTS_BEFORE = 50; // shown at the beginning
 const EVENT_VALUES = 3; // shown of one that is about many
+const LIFE_PAGES = 40; // pages that are looked through for a life
+const LIFE_LINES = 100;
+const RETRY_MS = 3000;
 const KINDS = ["lease.reserved", "lease.active", "lease.returned", "lease.offline", "lease.rekeyed",
   "lease.revoking", "lease.released", "lease.expired", "lease.revoked", "value.cooled",
   "pool.created", "pool.altered", "pool.dropped", "pool.added", "pool.removed",
@@ -15,13 +18,16 @@ const KINDS = ["lease.reserved", "lease.active", "lease.returned", "lease.offlin
 const ENDS = new Set(["lease.offline", "lease.revoking", "lease.expired", "lease.revoked",
   "sensor.crashed", "sensor.error", "sensor.start_failed"]);
 
-let source = null;
+let stream = null; // of the open connection
 let paused = false;
+let last = null; // the id of the last event that is shown: to go on after a pause
+let shown = []; // newest first, for export
 
 function eventLine(kind, event) {
   const line = element("li");
   const time = element("time", "", moment(event.time));
   time.dateTime = new Date(Number(event.time)).toISOString();
+  time.title = time.dateTime;
   line.append(time, " ", element("span", "kind" + (ENDS.has(kind) ? " end" : ""), kind), " ");
   if (event.lease) {
     line.append(link(event.lease, "lease", event.lease), " ");
@@ -35,81 +41,233 @@ function eventLine(kind, event) {
   return line;
 }
 
-function eventAdd(line) {
+function eventAdd(line, event) {
   const list = $("events");
   list.prepend(line);
+  if (event) {
+    shown.unshift(event);
+    last = event.id;
+  }
   while (list.children.length > EVENTS_KEPT) {
     list.lastChild.remove();
   }
+  shown.length = Math.min(shown.length, EVENTS_KEPT);
 }
 
-function eventSeen(message) {
-  eventAdd(eventLine(message.type, JSON.parse(message.data)));
+// ---- Filters ----
+
+// What the server filters a stream by, and what it filters only pages by: we do that for the stream.
+function filters() {
+  const value = (id) => $(id).value.trim();
+  const all = {pool: value("event-pool"), holder: value("event-holder"), kind: value("event-kind"),
+    actor: value("event-actor"), text: value("event-text")};
+  return Object.fromEntries(Object.entries(all).filter(([, text]) => text !== ""));
 }
 
-// The last ones, so that the list does not begin empty, and the id to go on after.
+function passes(event, filter) {
+  const text = (filter.text || "").toLowerCase();
+  const words = [event.name, event.pool, event.holder, event.previous_holder, event.reason_text, event.trigger,
+    ...(event.values || [])];
+  return (!filter.kind || event.kind === filter.kind || (filter.kind.endsWith(".") && event.kind.startsWith(filter.kind)))
+    && (!filter.actor || event.actor === filter.actor)
+    && (text === "" || words.some((word) => word && word.toLowerCase().includes(text)));
+}
+
+function page(filter, more) {
+  return get("/v1/events?" + new URLSearchParams({...filter, format: "json", ...more}));
+}
+
+// The last ones, so that the list does not begin empty, and the id to go on after. Filters may leave few
+// of the last positions: it looks further back, in growing steps.
 async function eventsBefore(filter) {
-  const page = (more) => get("/v1/events?" + new URLSearchParams({...filter, format: "json", ...more}));
-  const {newest} = await page({count: 1});
-  const lsn = newest ? Number(newest.split(".")[0]) : 0;
-  return page({after: Math.max(lsn - EVENTS_BEFORE, 0) + ".0", count: EVENTS_BEFORE});
+  const {newest, oldest} = await page({}, {count: 1});
+  const end = newest ? Number(newest.split(".")[0]) : 0;
+  const begin = oldest ? Number(oldest.split(".")[0]) : 0;
+  let found = {events: [], next: newest || "0.0"};
+  for (let back = EVENTS_BEFORE; ; back *= 16) {
+    const from = Math.max(end - back, begin - 1, 0);
+    found = await pagesAfter(filter, from + ".0");
+    if (found.events.length >= EVENTS_BEFORE || from <= begin || back > 1e9) {
+      return {events: found.events.slice(-EVENTS_BEFORE), next: found.next};
+    }
+  }
 }
+
+async function pagesAfter(filter, after) {
+  const events = [];
+  for (let i = 0; ; i++) {
+    const reply = await page(filter, {after, count: 1000});
+    events.push(...reply.events);
+    after = reply.next;
+    if (!reply.more || i === LIFE_PAGES) {
+      return {events, next: after, oldest: reply.oldest};
+    }
+  }
+}
+
+// ---- Opening ----
 
 let turn = 0; // a later call overtakes an earlier one
 
 // A page that nobody sees keeps no connection: a browser has six for all pages of one server.
 export function eventsStop() {
   turn++;
-  if (source) {
-    source.close();
-    source = null;
+  if (stream) {
+    stream.abort();
+    stream = null;
   }
 }
 
 export async function eventsOpen() {
-  const pool = $("event-pool").value.trim();
-  const filter = pool ? {pool} : {};
   eventsStop();
+  last = null;
+  await eventsGoOn();
+}
+
+async function eventsGoOn() {
   if (paused || document.hidden) {
     return;
   }
+  const filter = filters();
   const mine = turn;
   try {
-    const {events, next} = await eventsBefore(filter);
-    if (mine === turn) {
+    if (last === null) {
+      const {events, next} = await eventsBefore(filter);
+      if (mine !== turn) {
+        return;
+      }
       $("events").replaceChildren();
-      events.forEach((event) => eventAdd(eventLine(event.kind, event)));
-      eventsListen({...filter, after: next});
+      shown = [];
+      events.forEach((event) => eventAdd(eventLine(event.kind, event), event));
+      last = next;
     }
+    await eventsListen(filter, mine);
   } catch (error) {
-    if (mine === turn) {
+    if (mine === turn && error.name !== "AbortError") {
       setText($("event-note"), error.status === undefined ? "disconnected, retrying" : error.message);
-      setTimeout(() => mine === turn && eventsOpen(), 3000);
     }
+  }
+  if (mine === turn && !paused) {
+    setTimeout(() => mine === turn && eventsGoOn(), RETRY_MS);
   }
 }
 
-function eventsListen(filter) {
-  const mine = new EventSource("/v1/events?" + new URLSearchParams(filter));
-  source = mine;
-  for (const kind of KINDS) {
-    mine.addEventListener(kind, eventSeen);
-  }
-  mine.addEventListener("lost", () =>
-    eventAdd(element("li", "dim", "Some events were missed: they are no longer kept.")));
-  mine.addEventListener("open", () => setText($("event-note"), "live"));
-  mine.addEventListener("error", () => {
-    setText($("event-note"), "disconnected, retrying");
-    if (mine.readyState === EventSource.CLOSED) {
-      setTimeout(() => mine === source && eventsOpen(), 3000); // refused, as by one just starting
+async function eventsListen(filter, mine) {
+  const {pool, holder} = filter;
+  const query = new URLSearchParams({...(pool && {pool}), ...(holder && {holder}), after: last});
+  stream = new AbortController();
+  await listen("/v1/events?" + query, stream.signal, () => setText($("event-note"), "live"), (kind, event) => {
+    if (mine !== turn) {
+      return;
+    }
+    if (kind === "lost") {
+      eventAdd(element("li", "dim", "Some events were missed: they are no longer kept."));
+    } else if (passes(event, filter)) {
+      eventAdd(eventLine(kind, event), event);
+    } else {
+      last = event.id;
     }
   });
 }
 
+// ---- What the buttons do ----
+
+// Going on shows what happened meanwhile: nothing is skipped.
 export function eventsPause() {
   paused = !paused;
   $("event-pause").setAttribute("aria-pressed", String(paused));
   setText($("event-pause"), paused ? "Go on" : "Pause");
   setText($("event-note"), paused ? "paused" : "");
-  eventsOpen();
+  eventsStop();
+  eventsGoOn();
+}
+
+// The first position whose event is not earlier, by halving: positions grow with time.
+async function positionAt(ms) {
+  const {newest, oldest} = await page({}, {count: 1});
+  let low = oldest ? Number(oldest.split(".")[0]) - 1 : 0;
+  let high = newest ? Number(newest.split(".")[0]) : 0;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    const {events} = await page({}, {after: middle + ".4294967295", count: 1});
+    if (events.length === 0 || Number(events[0].time) >= ms) {
+      high = middle;
+    } else {
+      low = Number(events[0].id.split(".")[0]);
+    }
+  }
+  return low;
+}
+
+export async function eventsJump() {
+  const ms = new Date($("event-time").value).getTime();
+  if (isNaN(ms)) {
+    return;
+  }
+  if (!paused) {
+    eventsPause();
+  }
+  const mine = turn;
+  const after = await positionAt(ms);
+  const reply = await page(filters(), {after: after + ".4294967295", count: EVENTS_KEPT});
+  if (mine === turn) {
+    $("events").replaceChildren();
+    shown = [];
+    reply.events.forEach((event) => eventAdd(eventLine(event.kind, event), event));
+    last = reply.next;
+    setText($("event-note"), reply.events.length === 0 ? "nothing happened since" : "from " + moment(ms) + ", paused");
+  }
+}
+
+export function eventsExport() {
+  const lines = [...shown].reverse().map((event) => JSON.stringify(event) + "\n");
+  const a = element("a");
+  a.href = URL.createObjectURL(new Blob(lines, {type: "application/jsonl"}));
+  a.download = "events.jsonl";
+  a.click();
+  URL.revokeObjectURL(a.href);
+}
+
+export function eventsStart() {
+  for (const kind of ["lease.", "pool.", "sensor.", ...KINDS]) {
+    const option = element("option", "", kind.endsWith(".") ? kind + "*" : kind);
+    option.value = kind;
+    $("event-kind").append(option);
+  }
+  for (const id of ["event-pool", "event-holder", "event-kind", "event-actor", "event-text"]) {
+    $(id).addEventListener("change", eventsOpen);
+  }
+  $("event-pause").addEventListener("click", eventsPause);
+  $("event-time").addEventListener("change", () => eventsJump().catch(() => {}));
+  $("event-export").addEventListener("click", eventsExport);
+}
+
+// ---- A life: all that is retained about one lease, value or holder, newest first ----
+
+const lives = new Map(); // the list -> {key, next, lines}
+
+export async function showLife(id, filter, still) {
+  const key = JSON.stringify(filter);
+  const known = lives.get(id);
+  const after = known && known.key === key ? known.next : "0.0";
+  const {events, next} = await pagesAfter(filter, after);
+  if (!still()) {
+    return;
+  }
+  const list = $(id);
+  if (after === "0.0") {
+    list.replaceChildren();
+  }
+  lives.set(id, {key, next});
+  events.slice(-LIFE_LINES).forEach((event) => list.prepend(eventLine(event.kind, event)));
+  while (list.children.length > LIFE_LINES) {
+    list.lastChild.remove();
+  }
+}
+
+export function lifeForget() {
+  lives.clear();
+  for (const list of document.querySelectorAll(".life")) {
+    list.replaceChildren();
+  }
 }

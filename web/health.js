@@ -1,6 +1,6 @@
 // How the server is, from its metrics.
-import {get} from "./api.js";
-import {$, bytes, count, duration, rate, setText} from "./show.js";
+import {get, tryGet} from "./api.js";
+import {$, bytes, count, duration, element, factsShow, momentAndDistance, rate, setText} from "./show.js";
 
 // Samples by name, or by name{labels}, as they are written.
 function parseMetrics(text) {
@@ -36,13 +36,94 @@ function sumOf(samples, prefix) {
   return sum;
 }
 
+// Buckets of a histogram that has no labels: [[upper bound, count], ...], each bucket for itself.
+function buckets(samples, name) {
+  const found = [];
+  let before = 0;
+  for (const [key, value] of samples) {
+    const match = key.startsWith(name + "_bucket{") && /le="([^"]+)"/.exec(key);
+    if (match) {
+      found.push([match[1] === "+Inf" ? Infinity : Number(match[1]), value - before]);
+      before = value;
+    }
+  }
+  return found;
+}
+
+function histogramShow(table, rows, unit) {
+  const most = Math.max(...rows.map(([, n]) => n), 1);
+  const shown = rows.filter(([, n], i) => n > 0 || (i > 0 && rows[i - 1][1] > 0));
+  const body = element("tbody");
+  for (const [bound, n] of shown) {
+    const row = body.insertRow();
+    row.appendChild(element("th", "n", bound === Infinity ? "more" : "≤ " + unit(bound))).scope = "row";
+    const cell = row.appendChild(element("td"));
+    const bar = cell.appendChild(element("div", "bar"));
+    bar.appendChild(element("i", "s-active")).style.width = 100 * n / most + "%";
+    row.append(element("td", "n", count(n)));
+  }
+  table.replaceChildren(body);
+}
+
+let last = null; // the samples of the last look
+
+// The view of its own: all that the tiles have no room for.
+export async function showHealthView(still) {
+  const nodes = await tryGet("/v1/cluster/nodes");
+  if (!still() || last === null) {
+    return;
+  }
+  const value = (name) => last.get(name);
+  const rows = [
+    ["Version", [...last.keys()].filter((key) => key.startsWith("tenure_build_info{")).map((key) =>
+      (/version="([^"]*)"/.exec(key) || [])[1]).join() || "–"],
+    ["Log position", count(value("tenure_engine_lsn"))],
+    ["Commands a batch", value("tenure_engine_batches_total") > 0
+      ? (value("tenure_engine_commands_total") / value("tenure_engine_batches_total")).toFixed(1) + ", at most "
+        + count(value("tenure_engine_batch_commands_max")) : "–"],
+    ["Snapshot", value("tenure_snapshot_lsn") > 0 ? "at position " + count(value("tenure_snapshot_lsn")) + ", "
+      + bytes(value("tenure_snapshot_bytes")) : "none yet"],
+    ["Log since then", bytes(value("tenure_log_bytes_since_snapshot"))],
+    ["Log files", bytes(value("tenure_log_bytes"))],
+    ["Queue", count(value("tenure_engine_queue_commands"))],
+    ["Memory", bytes(value("process_resident_memory_bytes"))],
+    ["Memory of clients", bytes(sumOf(last, "tenure_server_client_memory_bytes"))],
+    ["Open files", count(value("process_open_fds")) + " of " + count(value("process_max_fds"))],
+    ["Connections", count(sumOf(last, "tenure_server_connections{"))],
+    ["Running since", momentAndDistance(1000 * value("process_start_time_seconds"))],
+  ];
+  for (const [key, n] of last) {
+    const match = /^tenure_table_entries\{table="([a-z_]+)"\}$/.exec(key);
+    if (match) {
+      const most = value('tenure_table_entries_limit{table="' + match[1] + '"}');
+      rows.push(["Table " + match[1], count(n) + (most ? " of " + count(most) : "")]);
+    }
+  }
+  factsShow($("health-facts"), rows);
+  histogramShow($("health-sync"), buckets(last, "tenure_engine_append_duration_seconds"), duration);
+  const many = nodes !== null && nodes.nodes.length > 1;
+  $("health-cluster").hidden = !many;
+  if (many) {
+    const owner = nodes.nodes.find((node) => node.role === "owner");
+    const body = element("tbody");
+    for (const node of nodes.nodes) {
+      const row = body.insertRow();
+      row.appendChild(element("th", "", node.name + (node.self ? " (this one)" : ""))).scope = "row";
+      row.append(element("td", "", node.role), element("td", "", node.address), element("td", "n", count(node.lsn)),
+        element("td", "n", owner ? count(Math.max(Number(owner.lsn) - Number(node.lsn), 0)) : "–"));
+    }
+    $("health-nodes").tBodies[0].replaceWith(body);
+  }
+}
+
 export async function showHealth() {
   const samples = parseMetrics(await get("/metrics?pools=no", "text/plain"));
+  last = samples;
   const value = (name) => samples.get(name);
   const halted = value("tenure_engine_halted") === 1;
   $("halted").hidden = !halted;
   setText($("halted"), halted ? "The engine has halted: storage failed. Nothing is served until the "
-    + "server is started again; see its log." : "");
+    + "server is started again. See its log, free space or replace the disk, run tenure check, then start it." : "");
   // A deadline that the log has not recorded for this long: the disk is full, or does not answer.
   const overdue = value("tenure_engine_overdue_seconds") > 5;
   setText($("h-state"), halted ? "halted" : overdue ? "log is late" : "serving");

@@ -1,8 +1,12 @@
 // Leases: of a pool, by id, by value and by holder.
-import {get, pathOf} from "./api.js";
+import {button, buttons} from "./act.js";
+import {disownHolder, reclaimLease, rekeyLease, releaseLease, revokeLease} from "./actions.js";
+import {get, pathOf, tryGet} from "./api.js";
+import {showLife} from "./events.js";
 import {$, count, element, factsShow, link, many, momentAndDistance, setText, valuesText} from "./show.js";
 
 const LEASES_PAGE = 50;
+const MEMBERS = 64; // values of a lease that are links
 
 function leaseValues(lease) {
   const {values, pools} = lease;
@@ -87,6 +91,27 @@ export async function showPoolLeases(name, still) {
 
 // ---- One lease ----
 
+function leaseFacts(lease) {
+  const meta = lease.meta === null ? "–" : element("pre", "", JSON.stringify(lease.meta, null, 2));
+  const {values, pools} = lease;
+  const members = values.length > MEMBERS ? leaseValues(lease)
+    : many(values.map((value, i) => link(pools[i] + "/" + value, "value", pools[i], value)));
+  return [
+    ["State", lease.state + (lease.reason ? " (" + lease.reason + ")" : "")],
+    ["Epoch", lease.epoch],
+    ["Holder", link(lease.holder, "holder", lease.holder)],
+    ["User", lease.user || "–"],
+    ["Ends", momentAndDistance(lease.deadline)],
+    ["Created", momentAndDistance(lease.created)],
+    ["Last seen", momentAndDistance(lease.last_seen)],
+    ["Offline since", momentAndDistance(lease.offline_since)],
+    ["Ended", momentAndDistance(lease.ended)],
+    ["Pools", many([...new Set(pools)].map((pool) => link(pool, "pool", pool)))],
+    ["Values", members, true],
+    ["Metadata", meta, true],
+  ];
+}
+
 export async function showLease(id, still) {
   const note = $("lease-note");
   let lease;
@@ -98,44 +123,66 @@ export async function showLease(id, still) {
     }
     setText(note, error.message);
     $("lease-facts").replaceChildren();
+    buttons($("lease-act"), []);
+    await showLife("lease-life", {lease: id}, still);
     return;
   }
   if (!still()) {
     return;
   }
-  const meta = lease.meta === null ? "–" : element("pre", "", JSON.stringify(lease.meta, null, 2));
   setText(note, "");
-  factsShow($("lease-facts"), [
-    ["State", lease.state + (lease.reason ? " (" + lease.reason + ")" : "")],
-    ["Epoch", lease.epoch],
-    ["Holder", link(lease.holder, "find", lease.holder)],
-    ["User", lease.user || "–"],
-    ["Ends", momentAndDistance(lease.deadline)],
-    ["Created", momentAndDistance(lease.created)],
-    ["Last seen", momentAndDistance(lease.last_seen)],
-    ["Offline since", momentAndDistance(lease.offline_since)],
-    ["Ended", momentAndDistance(lease.ended)],
-    ["Pools", many([...new Set(lease.pools)].map((pool) => link(pool, "pool", pool)))],
-    ["Values", leaseValues(lease), true],
-    ["Metadata", meta, true],
+  factsShow($("lease-facts"), leaseFacts(lease));
+  const live = ["reserved", "active", "offline", "revoking", "overdue", "waiting"].includes(lease.state);
+  buttons($("lease-act"), live ? [
+    button("Revoke …", "operator", () => revokeLease(lease)),
+    button("Release …", "holder", () => releaseLease(lease)),
+    lease.state === "offline" && button("Reclaim …", "operator", () => reclaimLease(lease)),
+    button("Give to another holder …", "operator", () => rekeyLease(lease)),
+  ] : []);
+  await showLife("lease-life", {lease: id}, still);
+}
+
+// ---- One value ----
+
+export async function showValue(pool, value, still) {
+  const found = await get(pathOf("pools", pool, "values", value));
+  if (!still()) {
+    return;
+  }
+  const free = found.lease === null;
+  setText($("value-note"), !free ? "Held by " + found.holder + (found.until ? ", until " + momentAndDistance(found.until) : "")
+    + "." : "It is " + found.state + (found.last_ended ? "; last held by " + found.last_holder + ", until "
+    + momentAndDistance(found.last_ended) : "; nobody has held it as far as the server remembers") + ".");
+  factsShow($("value-facts"), [
+    ["State", found.state],
+    ["Pool", link(pool, "pool", pool)],
+    ["Lease", free ? "–" : link(found.lease, "lease", found.lease)],
+    ["Epoch", found.epoch || "–"],
+    ["Holder", free ? "–" : link(found.holder, "holder", found.holder)],
+    [free ? "Until" : "Ends", momentAndDistance(found.until)],
+    ["Lease before", found.last_lease ? link(found.last_lease, "lease", found.last_lease) : "–"],
   ]);
+  await showLife("value-life", {pool, value}, still);
+}
+
+// ---- One holder ----
+
+export async function showHolder(holder, still) {
+  const page = await leasePage(new URLSearchParams({holder}), "0");
+  if (!still()) {
+    return;
+  }
+  leaseTable($("view-holder").querySelector(".leases"), page.leases);
+  setText($("holder-note"), page.leases.length === 0 ? "It holds nothing now."
+    : count(page.leases.length) + (page.cursor === "0" ? "" : " and more") + " live "
+      + (page.leases.length === 1 ? "lease" : "leases"));
+  buttons($("holder-act"), [button("Disown …", "operator", () => disownHolder(holder, page.leases.length))]);
+  await showLife("holder-life", {holder}, still);
 }
 
 // ---- Finding ----
 
 let found = null; // {query, cursor, leases}
-
-// null if it is refused: no such pool, no such value, or it is free.
-async function tryGet(path) {
-  try {
-    return await get(path);
-  } catch (error) {
-    if (error.status === undefined) {
-      throw error;
-    }
-    return null;
-  }
-}
 
 async function leaseByValue(query) {
   const slash = query.indexOf("/");

@@ -1,19 +1,31 @@
-// Pools: the list, and one of them. The page reckons how fast a pool changes from what it saw.
-import {get, pathOf} from "./api.js";
-import {$, count, duration, element, factsShow, link, momentAndDistance, rate, setText} from "./show.js";
+// The list of pools: the fullest first, scopes under their template, and how soon each is full.
+import {button, buttons} from "./act.js";
+import {createPool} from "./actions.js";
+import {get, pathOf, tryGet} from "./api.js";
+import {sparkline} from "./chart.js";
+import {$, count, duration, element, link, rate, setText} from "./show.js";
 
 const POOLS_PAGE = 100;
 const GROWTH_SECONDS = 180; // as the server's tenure_pool_exhaustion_seconds
 const STATES = ["active", "reserved", "offline", "revoking", "cooling"];
+const SPARK = 60; // samples
+const SPARK_ASKED = 4; // histories asked for at each look, so that many pools do not flood the server
 
 const pools = new Map(); // name -> what is known and the row that shows it
+const opened = new Set(); // templates whose scopes are shown
 let pages = 1;
 let left = false;
+let order = {by: "full", down: true};
 
-// What the last looks say about how fast a pool changes; see GROWTH_SECONDS.
+// ---- What the last looks say about how fast a pool changes; see GROWTH_SECONDS ----
+
+export function usedOf(pool) {
+  return Number(pool.size) - Number(pool.free);
+}
+
 function learn(known, pool) {
   const now = performance.now() / 1000;
-  const used = Number(pool.size) - Number(pool.free);
+  const used = usedOf(pool);
   const given = Number(pool.allocated_total) + Number(pool.returned_total);
   const ended = Number(pool.released_total) + Number(pool.expired_total) + Number(pool.revoked_total);
   const before = known.last;
@@ -33,43 +45,78 @@ function learn(known, pool) {
   rates.short += quick * (1 - rates.short);
 }
 
-function fullIn(known, pool) {
+function secondsToFull(known, pool) {
   const growth = known.rates.weight > 0 ? known.rates.growth / known.rates.weight : 0;
-  if (Number(pool.size) > 0 && Number(pool.free) === 0) {
-    return {text: "now", soon: true};
-  }
-  const seconds = growth > 1e-9 ? Number(pool.free) / growth : Infinity;
-  return {text: seconds < 1e9 ? duration(seconds) : "–", soon: seconds < 600};
+  return Number(pool.free) === 0 && Number(pool.size) > 0 ? 0
+    : growth > 1e-9 ? Number(pool.free) / growth : Infinity;
 }
 
-function barMake() {
+// How bad it is, and a sentence why.
+export function trouble(known, pool) {
+  const seconds = secondsToFull(known, pool);
+  const share = Number(pool.size) > 0 ? usedOf(pool) / Number(pool.size) : 0;
+  const waiting = Number(pool.waiting);
+  if (Number(pool.size) > 0 && Number(pool.free) === 0) {
+    return {level: "bad", text: "now", why: "Nothing is free" + (waiting > 0 ? ", and " + count(waiting) + " wait." : ".")};
+  }
+  if (seconds < 600) {
+    return {level: "bad", text: duration(seconds), why: "Full in " + duration(seconds) + " at the rate of the last minutes."};
+  }
+  if (seconds < 3600 || share >= 0.9) {
+    return {level: "warn", text: seconds < 1e9 ? duration(seconds) : "–", why: seconds < 3600
+      ? "Full in " + duration(seconds) + " at the rate of the last minutes."
+      : Math.floor(100 * share) + " % are in use."};
+  }
+  return {level: "", text: seconds < 1e9 ? duration(seconds) : "–", why: ""};
+}
+
+// ---- The bar ----
+
+export function barMake() {
   const box = element("div");
   box.text = box.appendChild(element("div", "bar-text"));
   box.bar = box.appendChild(element("div", "bar"));
   box.bar.setAttribute("role", "img");
-  box.parts = STATES.map((state) => box.bar.appendChild(element("i", "s-" + state)));
+  box.parts = [...STATES, "excluded"].map((state) => box.bar.appendChild(element("i", "s-" + state)));
   return box;
 }
 
-function barShow(box, pool) {
+export function barShow(box, pool) {
   const size = Number(pool.size);
-  const used = size - Number(pool.free);
-  const percent = size > 0 ? 100 * used / size : 0;
-  const words = STATES.filter((s) => Number(pool[s]) > 0).map((s) => count(pool[s]) + " " + s);
+  const whole = size + Number(pool.excluded);
+  const percent = size > 0 ? 100 * usedOf(pool) / size : 0;
+  const words = [...STATES, "excluded", "waiting"].filter((s) => Number(pool[s]) > 0)
+    .map((s) => count(pool[s]) + " " + s);
   const digits = percent > 0 && percent < 10 ? 1 : 0;
   setText(box.text, percent.toFixed(digits) + " % of " + count(pool.size)
     + (words.length > 0 ? ": " + words.join(", ") : ""));
   box.bar.setAttribute("aria-label", box.text.textContent);
-  STATES.forEach((state, i) => {
-    box.parts[i].style.width = (size > 0 ? 100 * Number(pool[state]) / size : 0) + "%";
+  [...STATES, "excluded"].forEach((state, i) => {
+    box.parts[i].style.width = (whole > 0 ? 100 * Number(pool[state]) / whole : 0) + "%";
   });
 }
+
+// ---- Rows ----
 
 function poolRow(name) {
   const row = element("tr");
   const head = element("th");
   head.scope = "row";
+  const at = name.indexOf("@");
+  if (at > 0) {
+    row.className = "scope";
+  }
+  row.fold = head.appendChild(element("button", "fold"));
+  row.fold.type = "button";
+  row.fold.hidden = true;
+  row.fold.addEventListener("click", () => {
+    if (!opened.delete(name)) {
+      opened.add(name);
+    }
+    poolFilter();
+  });
   head.append(link(name, "pool", name));
+  row.why = head.appendChild(element("div", "why"));
   row.bar = barMake();
   const barCell = element("td");
   barCell.append(row.bar);
@@ -78,48 +125,159 @@ function poolRow(name) {
     cell.dataset.title = title; // for a screen that has no room for heads of columns
     return cell;
   };
+  row.spark = element("td", "sparks");
   row.free = figure("free");
   row.given = figure("given");
   row.ended = figure("ended");
   row.full = figure("full in");
-  row.append(head, barCell, row.free, row.given, row.ended, row.full);
+  row.append(head, barCell, row.spark, row.free, row.given, row.ended, row.full);
   return row;
+}
+
+function sparkShow(known) {
+  const {used, given} = known.spark;
+  const key = used.join() + given.join();
+  if (known.row.spark.dataset.key !== key) {
+    known.row.spark.dataset.key = key;
+    known.row.spark.replaceChildren(
+      sparkline(used, Number(known.pool.size), "Occupancy of the last hour"),
+      sparkline(given, Math.max(...given, 1), "New leases of the last hour"));
+  }
 }
 
 function poolShow(known) {
   const {row, pool, rates} = known;
   const perSecond = (value) => rates.short > 0 ? rate(value / rates.short) : "–";
-  const full = fullIn(known, pool);
+  const worry = trouble(known, pool);
   barShow(row.bar, pool);
   setText(row.free, count(pool.free));
   setText(row.given, perSecond(rates.given));
   setText(row.ended, perSecond(rates.ended));
-  setText(row.full, full.text);
-  row.full.classList.toggle("soon", full.soon);
+  setText(row.full, worry.text);
+  setText(row.why, worry.why);
+  row.full.classList.toggle("soon", worry.level === "bad");
+  row.dataset.level = worry.level;
+  known.worry = worry;
+}
+
+// ---- Order and what is shown ----
+
+const KEYS = {
+  name: (known) => known.pool.pool,
+  full: (known) => Number(known.pool.size) > 0 ? usedOf(known.pool) / Number(known.pool.size) : -1,
+  free: (known) => Number(known.pool.free),
+  given: (known) => known.rates.given,
+  ended: (known) => known.rates.ended,
+  soon: (known) => -secondsToFull(known, known.pool),
+};
+
+function compare(a, b) {
+  const [x, y] = [KEYS[order.by](a), KEYS[order.by](b)];
+  const sign = x < y ? -1 : x > y ? 1 : 0;
+  return (order.down ? -sign : sign) || (a.pool.pool < b.pool.pool ? -1 : 1);
+}
+
+function templateOf(name) {
+  const at = name.indexOf("@");
+  return at > 0 && pools.has(name.slice(0, at)) ? name.slice(0, at) : null;
+}
+
+// Rows that are where they belong are left alone.
+function arrange() {
+  const tops = [];
+  const scopes = new Map();
+  for (const known of pools.values()) {
+    const template = templateOf(known.pool.pool);
+    if (template === null) {
+      tops.push(known);
+    } else {
+      scopes.set(template, [...(scopes.get(template) || []), known]);
+    }
+  }
+  const wanted = tops.sort(compare).flatMap((known) =>
+    [known, ...(scopes.get(known.pool.pool) || []).sort(compare)]);
+  const body = $("pools").tBodies[0];
+  wanted.forEach((known, i) => {
+    if (body.rows[i] !== known.row) {
+      body.insertBefore(known.row, body.rows[i] || null);
+    }
+    const {fold} = known.row;
+    const name = known.pool.pool;
+    fold.hidden = !scopes.has(name);
+    setText(fold, opened.has(name) ? "▾" : "▸");
+    fold.setAttribute("aria-expanded", String(opened.has(name)));
+    fold.setAttribute("aria-label", "Scopes of " + name);
+  });
 }
 
 export function poolFilter() {
   const wanted = $("pool-filter").value.toLowerCase();
   let shown = 0;
+  let folded = 0;
   for (const [name, known] of pools) {
-    known.row.hidden = !name.toLowerCase().includes(wanted);
-    shown += known.row.hidden ? 0 : 1;
+    const template = templateOf(name);
+    const fits = name.toLowerCase().includes(wanted);
+    const isFolded = wanted === "" && template !== null && !opened.has(template);
+    known.row.hidden = !fits || isFolded;
+    shown += fits && !isFolded ? 1 : 0;
+    folded += fits && isFolded ? 1 : 0;
   }
-  setText($("pool-count"), pools.size === 0 ? "" : shown === pools.size
-    ? count(pools.size) + (left ? " shown, there are more" : "")
+  arrange();
+  setText($("pool-count"), pools.size === 0 ? "" : shown + folded === pools.size
+    ? count(pools.size) + (left ? " shown, there are more" : "") + (folded > 0 ? ", " + count(folded) + " scopes folded" : "")
     : count(shown) + " of " + count(pools.size));
 }
+
+function sortBy(key) {
+  order = {by: key, down: order.by === key ? !order.down : key !== "name"};
+  for (const head of document.querySelectorAll("#pools thead th")) {
+    const mine = head.dataset.sort === key;
+    head.setAttribute("aria-sort", mine ? (order.down ? "descending" : "ascending") : "none");
+  }
+  arrange();
+}
+
+export function poolsStart() {
+  for (const head of document.querySelectorAll("#pools thead button")) {
+    head.addEventListener("click", () => sortBy(head.parentElement.dataset.sort));
+  }
+}
+
+// ---- Reading ----
 
 function poolSeen(pool) {
   let known = pools.get(pool.pool);
   if (!known) {
     known = {row: poolRow(pool.pool)};
     pools.set(pool.pool, known);
-    $("pools").tBodies[0].append(known.row);
   }
   learn(known, pool);
   known.pool = pool;
   poolShow(known);
+}
+
+// Of those that are shown and have none yet; later samples are our own looks.
+async function sparksAsk() {
+  const asked = [...pools.values()].filter((known) => !known.row.hidden && !known.spark).slice(0, SPARK_ASKED);
+  await Promise.all(asked.map(async (known) => {
+    const path = pathOf("pools", known.pool.pool, "history") + "?count=" + SPARK;
+    const history = await tryGet(path) || {peak: [], given: []};
+    known.spark = {used: history.peak.map(Number), given: history.given.map(Number), minute: 0};
+  }));
+}
+
+function sparkGrow(known) {
+  const minute = Math.floor(Date.now() / 60000);
+  if (known.spark && known.spark.minute !== minute) {
+    const given = known.last.given - (known.sparkGiven === undefined ? known.last.given : known.sparkGiven);
+    known.sparkGiven = known.last.given;
+    known.spark.minute = minute;
+    known.spark.used = [...known.spark.used, known.last.used].slice(-SPARK);
+    known.spark.given = [...known.spark.given, given].slice(-SPARK);
+  }
+  if (known.spark) {
+    sparkShow(known);
+  }
 }
 
 export async function showPools() {
@@ -143,45 +301,23 @@ export async function showPools() {
   $("pools-more").hidden = !left;
   $("empty").hidden = pools.size > 0;
   $("pools-box").hidden = $("legend").hidden = pools.size === 0;
+  buttons($("pools-act"), [button("Create a pool …", "operator", createPool)]);
   poolFilter();
+  await sparksAsk();
+  pools.forEach(sparkGrow);
 }
 
 export function showMorePools() {
   pages++;
 }
 
-// ---- One pool ----
-
-const poolBar = barMake();
-$("pool-bar").append(poolBar);
-
-export async function showPool(name, still) {
-  const pool = await get(pathOf("pools", name));
-  if (!still()) {
-    return;
-  }
-  const known = pools.get(name) || {};
+// What is known of one, for its own view; it need not be in the list.
+export function poolKnown(pool) {
+  const known = pools.get(pool.pool) || {};
   learn(known, pool);
-  const rates = known.rates;
-  barShow(poolBar, pool);
-  factsShow($("pool-facts"), [
-    ["Free", count(pool.free)],
-    ["Full in", fullIn(known, pool).text],
-    ["Given", rates.short > 0 ? rate(rates.given / rates.short) : "–"],
-    ["Ended", rates.short > 0 ? rate(rates.ended / rates.short) : "–"],
-    ["Next free by itself", momentAndDistance(pool.next_free)],
-    ...(pool.overdue_since ? [["Counts are older than", momentAndDistance(pool.overdue_since)]] : []),
-    ["Lease of a newcomer", Number(pool.effective_lease) > 0 ? duration(Number(pool.effective_lease)) : "no end"],
-    ["Given in all", count(pool.allocated_total)],
-    ["Returned to sticky holders", count(pool.returned_total)],
-    ["Released", count(pool.released_total)],
-    ["Expired", count(pool.expired_total)],
-    ["Revoked", count(pool.revoked_total)],
-    ["Scopes", count(pool.scopes)],
-  ]);
-  if (!pools.has(name)) {
-    pools.set(name, Object.assign(known, {pool, row: poolRow(name)}));
-    $("pools").tBodies[0].append(known.row);
-  }
-  factsShow($("pool-options"), Object.entries(pool.options).map(([k, v]) => [k, v === "" ? "–" : v]));
+  return known;
+}
+
+export function poolNames() {
+  return [...pools.keys()];
 }

@@ -1,8 +1,12 @@
-// Sensors: which there are, which run, and how they fare.
-import {get, pathOf} from "./api.js";
-import {$, count, duration, element, setText} from "./show.js";
+// Sensors: which there are, which run, why, and how they fare; and one of them with its output.
+import {button, buttons} from "./act.js";
+import {ruleAct, ruleAdd, sensorAct} from "./actions.js";
+import {get, pathOf, tryGet} from "./api.js";
+import {showLife} from "./events.js";
+import {$, count, duration, element, factsShow, link, momentAndDistance, setText} from "./show.js";
 
 const PAGE = 100; // as many as are shown: each is asked for its state
+const LOG_KEPT = 65536; // characters
 
 const rows = new Map(); // ref -> its row
 
@@ -10,7 +14,8 @@ function rowMake(ref) {
   const row = element("tr");
   const head = row.appendChild(element("th"));
   head.scope = "row";
-  setText(head, ref);
+  head.append(link(ref, "sensor", ref));
+  row.why = head.appendChild(element("div", "why"));
   row.cells_of = {};
   for (const [name, title, figure] of [["state", "state", false], ["trigger", "trigger", false],
     ["rules", "rules", true], ["pid", "process", true], ["uptime", "runs for", true],
@@ -22,13 +27,20 @@ function rowMake(ref) {
   return row;
 }
 
+function stateOf(sensor, status) {
+  const state = status.proof === "none" ? status.state + ", unproven" : status.state;
+  return sensor.enabled ? state : state + ", disabled";
+}
+
+function isBad(status) {
+  return status.proof === "none" || ["error", "backoff"].includes(status.state);
+}
+
 function rowShow(row, sensor, status) {
   const cells = row.cells_of;
-  const state = status.proof === "none" ? status.state + ", unproven" : status.state;
-  const words = sensor.enabled ? state : state + ", disabled";
-  setText(cells.state, words);
-  cells.state.classList.toggle("soon", status.proof === "none" || ["error", "backoff"].includes(status.state));
-  cells.state.title = status.last_error || "";
+  setText(cells.state, stateOf(sensor, status));
+  cells.state.classList.toggle("soon", isBad(status));
+  setText(row.why, isBad(status) ? status.last_error || status.last_reason || "" : "");
   setText(cells.trigger, sensor.trigger);
   setText(cells.rules, count(sensor.active_rules));
   setText(cells.pid, status.pid ? String(status.pid) : "–");
@@ -59,6 +71,104 @@ export async function showSensors() {
     }
   }
   $("sensors-box").hidden = rows.size === 0;
+  buttons($("sensors-act"), [button("Add a rule …", "operator", () => ruleAdd(""))]);
   setText($("sensors-note"), rows.size === 0 ? "There are none: see tenure help sensor set"
     : count(rows.size) + (String(reply.cursor) !== "0" ? " shown, there are more" : ""));
+}
+
+// ---- One sensor ----
+
+let logOf = "";
+let logPosition = "";
+
+async function showLog(ref, still) {
+  if (logOf !== ref) {
+    logOf = ref;
+    logPosition = "";
+    $("sensor-log").replaceChildren();
+  }
+  const page = await tryGet(pathOf("sensors", ref, "logs") + (logPosition ? "?after=" + logPosition : ""));
+  const box = $("sensor-log");
+  if (page === null || !still()) {
+    setText($("sensor-log-note"), box.textContent === "" ? "No output yet." : "");
+    return;
+  }
+  logPosition = page.next;
+  const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
+  if (page.output !== "") {
+    box.textContent = (box.textContent + page.output).slice(-LOG_KEPT);
+    if (atEnd) {
+      box.scrollTop = box.scrollHeight;
+    }
+  }
+  setText($("sensor-log-note"), box.textContent === "" ? "No output yet." : "");
+}
+
+async function showRules(trigger, still) {
+  const found = [];
+  let cursor = "0";
+  for (let i = 0; i < 10; i++) {
+    const page = await tryGet("/v1/rules?count=1000&cursor=" + cursor);
+    if (page === null) {
+      break;
+    }
+    found.push(...page.rules.filter((rule) => rule.trigger === trigger));
+    cursor = String(page.cursor);
+    if (cursor === "0") {
+      break;
+    }
+  }
+  if (!still()) {
+    return;
+  }
+  setText($("sensor-rules-note"), found.length === 0 ? "No rule wants it: it does not run." : "");
+  const key = found.map((rule) => rule.id + rule.enabled).join();
+  const list = $("sensor-rules");
+  if (list.dataset.key === trigger + key) {
+    return;
+  }
+  list.dataset.key = trigger + key;
+  list.replaceChildren(...found.map((rule) => {
+    const item = element("li");
+    item.append(rule.id + (rule.enabled ? " " : " (disabled) "),
+      ...[button(rule.enabled ? "Disable …" : "Enable …", "operator", () => ruleAct(rule.id, rule.enabled ? "disable" : "enable")),
+        button("Delete …", "operator", () => ruleAct(rule.id, "delete"))].filter((e) => e));
+    return item;
+  }));
+}
+
+export async function showSensor(ref, still) {
+  const [status, info] = await Promise.all([get(pathOf("sensors", ref, "status")), tryGet(pathOf("sensors", ref))]);
+  if (!still()) {
+    return;
+  }
+  const exit = status.last_exit_signal ? "signal " + status.last_exit_signal
+    : status.last_exit_code !== null ? "code " + status.last_exit_code : "–";
+  setText($("sensor-why"), isBad(status) ? status.last_error || status.last_reason || "" : "");
+  factsShow($("sensor-facts"), [
+    ["State", stateOf(status, status)],
+    ["Trigger", status.trigger],
+    ["Enabled rules", count(status.active_rules)],
+    ["Process", status.pid ? String(status.pid) : "–"],
+    ["Proof of death by", status.proof || "–"],
+    ["Lease", status.lease ? link(status.lease, "lease", status.lease) : "–"],
+    ["Runs since", momentAndDistance(status.started)],
+    ["Next start in", status.next_in_ms ? duration(Number(status.next_in_ms) / 1000) : "–"],
+    ["Starts", count(status.starts)],
+    ["Crashes", count(status.crashes)],
+    ["Failures in a row", count(status.failures)],
+    ["Last exit", exit],
+    ["Last reason", status.last_reason || "–"],
+    ["Last error", status.last_error || "–", true],
+    ...(info && info.spec ? [["Description", element("pre", "", JSON.stringify(info.spec, null, 2)), true]] : []),
+  ]);
+  buttons($("sensor-act"), [
+    button("Restart …", "operator", () => sensorAct(ref, "restart", "The run is stopped and started again, with a new token.")),
+    button("Reset …", "operator", () => sensorAct(ref, "reset",
+      "Its failures are forgotten and it is tried again at once. If its run is unproven, you confirm that it is dead.")),
+    status.enabled ? button("Disable …", "operator", () => sensorAct(ref, "disable", "The run is stopped, and no rule starts it."))
+      : button("Enable …", "operator", () => sensorAct(ref, "enable", "Rules start it again.")),
+    button("Add a rule …", "operator", () => ruleAdd(status.trigger)),
+  ]);
+  await Promise.all([showRules(status.trigger, still), showLog(ref, still), showLife("sensor-life", {kind: "sensor.", text: ref}, still)]);
 }

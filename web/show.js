@@ -85,7 +85,7 @@ function distance(ms) {
 }
 
 export function momentAndDistance(ms) {
-  return ms === null || ms === undefined || ms === "" ? "–" : moment(ms) + " (" + distance(ms) + ")";
+  return ms === null || ms === undefined || ms === "" || isNaN(ms) ? "–" : moment(ms) + " (" + distance(ms) + ")";
 }
 
 // "ports/1, 2, gpus/a and 3 more": the pool only where it changes; `total` may be more than are known.

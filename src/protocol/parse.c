@@ -461,6 +461,9 @@ enum tn_result protocol_call_parse(const struct protocol_command *row, const str
     ret_call->state = KERNEL_NO_STATE;
     ret_call->value_state = KERNEL_VALUE_ANY;
     ret_call->detail[0] = '\0';
+    if (row->kind == PROTOCOL_READ) {
+        ret_call->select = (struct protocol_selection){.samples = 0};
+    }
     if (row->kind == PROTOCOL_WRITE) {
         fields_set(ret_call);
     }

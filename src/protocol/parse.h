@@ -19,6 +19,14 @@ struct protocol_event_id {
     uint32_t index;
 };
 
+/* What some reads select by; an empty field selects everything. */
+struct protocol_selection {
+    struct tn_bytes kind, actor, text; /* EVENTS, with the lease and `value` of the call */
+    struct tn_bytes prefix;            /* LEASES: of the holder */
+    bool hours;                        /* POOL HISTORY: samples of hours, not of minutes */
+    uint32_t samples;                  /* POOL HISTORY: the last ones; 0: all */
+};
+
 /* A parsed request. Byte runs are borrowed from the arguments and the scratch buffer. Do not copy a
  * call: the command points to the policy in it. */
 struct protocol_call {
@@ -27,16 +35,13 @@ struct protocol_call {
      * */
     struct kernel_command command;
     struct kernel_policy_patch policy;
-    bool derive;                       /* the holder is *: see identity.h */
-    struct tn_bytes from;              /* with `derive`: the pool */
-    uint64_t fence_lsn;                /* reads */
-    uint64_t cursor;                   /* lists */
-    uint32_t count;                    /* lists: the maximum number */
-    struct protocol_event_id after;    /* EVENTS: events after this one; zero: all retained ones */
-    struct tn_bytes kind, actor, text; /* EVENTS, with `value`; empty: any */
-    struct tn_bytes prefix;            /* LEASES: of the holder */
-    bool hours;                        /* POOL HISTORY: samples of hours, not of minutes */
-    uint32_t samples;                  /* POOL HISTORY: the last ones; 0: all */
+    bool derive;                      /* the holder is *: see identity.h */
+    struct tn_bytes from;             /* with `derive`: the pool */
+    uint64_t fence_lsn;               /* reads */
+    uint64_t cursor;                  /* lists */
+    uint32_t count;                   /* lists: the maximum number */
+    struct protocol_event_id after;   /* EVENTS: events after this one; zero: all retained ones */
+    struct protocol_selection select; /* reads */
     struct tn_bytes position; /* SENSOR LOGS: output after it; empty: the end of the output */
     uint32_t bytes;           /* SENSOR LOGS, BACKUP READ: the maximum number of bytes */
     struct tn_bytes file;     /* BACKUP READ */

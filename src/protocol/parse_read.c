@@ -74,8 +74,8 @@ static bool bind_step(struct parse_cursor *c) {
     if (!parse_next(c, "STEP", &word)) {
         return false;
     }
-    c->call->hours = protocol_word_is(word, "HOUR", 4);
-    return c->call->hours || protocol_word_is(word, "MINUTE", 6) ||
+    c->call->select.hours = protocol_word_is(word, "HOUR", 4);
+    return c->call->select.hours || protocol_word_is(word, "MINUTE", 6) ||
            parse_refuse(c, TN_R_MALFORMED, "STEP must be minute or hour");
 }
 
@@ -128,17 +128,17 @@ bool parse_bind_read(struct parse_cursor *c, enum protocol_bind to) {
     case PROTOCOL_B_EVENT:
         return bind_event(c);
     case PROTOCOL_B_KIND:
-        return parse_next_name(c, "KIND", KERNEL_RULE_MAX, &c->call->kind);
+        return parse_next_name(c, "KIND", KERNEL_RULE_MAX, &c->call->select.kind);
     case PROTOCOL_B_OF_VALUE:
         return parse_next_name(c, "VALUE", KERNEL_RESOURCE_MAX, &c->call->value);
     case PROTOCOL_B_ACTOR:
-        return parse_next_name(c, "ACTOR", KERNEL_HOLDER_MAX, &c->call->actor);
+        return parse_next_name(c, "ACTOR", KERNEL_HOLDER_MAX, &c->call->select.actor);
     case PROTOCOL_B_TEXT:
-        return parse_next_name(c, "TEXT", KERNEL_NOTE_MAX, &c->call->text);
+        return parse_next_name(c, "TEXT", KERNEL_NOTE_MAX, &c->call->select.text);
     case PROTOCOL_B_PREFIX:
-        return parse_next_name(c, "PREFIX", KERNEL_HOLDER_MAX, &c->call->prefix);
+        return parse_next_name(c, "PREFIX", KERNEL_HOLDER_MAX, &c->call->select.prefix);
     case PROTOCOL_B_SAMPLES:
-        return bind_count(c, PROTOCOL_SAMPLES_MAX, &c->call->samples);
+        return bind_count(c, PROTOCOL_SAMPLES_MAX, &c->call->select.samples);
     case PROTOCOL_B_STEP:
         return bind_step(c);
     case PROTOCOL_B_TOKEN:

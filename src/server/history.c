@@ -262,11 +262,12 @@ static void column_value(struct protocol_writer *w, const struct history_sample 
 static void columns_write(struct protocol_writer *w, const struct history_pool *pool,
                           const struct protocol_call *call) {
     static const struct history_ring none;
-    bool hours = call->hours;
+    bool hours = call->select.hours;
     const struct history_ring *ring = pool == NULL ? &none : hours ? &pool->hours : &pool->minutes;
     uint32_t extra = pool != NULL && hours && pool->hour_begun ? 1 : 0;
     uint32_t all = ring->count + extra;
-    uint32_t count = call->samples > 0 && call->samples < all ? call->samples : all;
+    uint32_t count =
+        call->select.samples > 0 && call->select.samples < all ? call->select.samples : all;
     for (enum column column = 0; column < COLUMN_COUNT; column++) {
         protocol_write_text(w, column_names[column]);
         protocol_write_array(w, count);
@@ -291,7 +292,7 @@ enum tn_result read_pool_history(struct server_request *request) {
     protocol_write_map(w, COLUMN_COUNT + 3);
     protocol_write_text(w, "pool");
     protocol_write_bulk(w, name.at, name.len);
-    protocol_pair_text(w, "step", request->call.hours ? "hour" : "minute");
+    protocol_pair_text(w, "step", request->call.select.hours ? "hour" : "minute");
     protocol_pair_flag(w, "kept", pool != NULL);
     columns_write(w, pool, &request->call);
     uv_mutex_unlock(&history->lock);

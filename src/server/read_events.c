@@ -148,11 +148,11 @@ enum tn_result read_events(struct server_request *request) {
     struct step step = {.page = page};
     page->filter = (struct server_event_filter){.pool = call->command.pool,
                                                 .holder = call->command.holder,
-                                                .kind = call->kind,
+                                                .kind = call->select.kind,
                                                 .lease = call->command.lease,
                                                 .value = call->value,
-                                                .actor = call->actor,
-                                                .text = call->text};
+                                                .actor = call->select.actor,
+                                                .text = call->select.text};
     page->user = request->user;
     engine_stats_read(owners->engine, &stats); /* before: all up to there can be seen */
     enum tn_result code =

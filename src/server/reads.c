@@ -198,7 +198,7 @@ enum tn_result read_leases(struct server_request *request) {
     struct engine_lease *page = owners->buffers->page;
     struct kernel_lease_filter filter = {.pool = call->command.pool,
                                          .holder = call->command.holder,
-                                         .prefix = call->prefix,
+                                         .prefix = call->select.prefix,
                                          .state = call->state};
     uint32_t count = 0;
     uint64_t lsn;

@@ -1,0 +1,134 @@
+// Acting: a dialog that says what will happen and shows the command that does the same, then the result.
+import {mayDo, send} from "./api.js";
+import {$, element, setText} from "./show.js";
+
+let action = null; // the one that is asked about
+let after = () => {};
+
+// Called when something was done, to show it.
+export function whenDone(call) {
+  after = call;
+}
+
+function quoted(word) {
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
+}
+
+export function shell(words) {
+  return words.map((word) => quoted(String(word))).join(" ");
+}
+
+function curlOf({method, path, body}) {
+  const words = ["curl", "-X", method, location.origin + path];
+  return shell(body === undefined ? words : [...words, "--json", JSON.stringify(body)]);
+}
+
+function values() {
+  const found = {};
+  for (const field of action.fields || []) {
+    const input = $("act-" + field.name);
+    found[field.name] = field.type === "checkbox" ? input.checked : input.value.trim();
+  }
+  return found;
+}
+
+function explain() {
+  const given = values();
+  setText($("act-what"), action.what(given));
+  const lines = [shell(["tenure", ...action.command(given)])];
+  const request = action.request(given);
+  lines.push(curlOf(Array.isArray(request) ? request[0] : request));
+  setText($("act-command"), lines.join("\n"));
+}
+
+function fieldMake(field) {
+  const row = element("p", "field");
+  const label = row.appendChild(element("label", "", field.label));
+  label.htmlFor = "act-" + field.name;
+  const input = row.appendChild(element(field.options ? "select" : "input"));
+  input.id = "act-" + field.name;
+  if (field.options) {
+    for (const option of field.options) {
+      input.append(element("option", "", option));
+    }
+  } else {
+    input.type = field.type || "text";
+    input.autocomplete = "off";
+    input.spellcheck = false;
+  }
+  if (field.type === "checkbox") {
+    input.checked = Boolean(field.value);
+  } else {
+    input.value = field.value || (field.options ? field.options[0] : "");
+    input.required = Boolean(field.required);
+    input.placeholder = field.hint || "";
+  }
+  input.addEventListener("input", explain);
+  return row;
+}
+
+// {title, what(values), command(values), request(values), fields, danger}
+export function act(wanted) {
+  action = wanted;
+  setText($("act-title"), wanted.title);
+  setText($("act-result"), "");
+  $("act-result").className = "";
+  $("act-fields").replaceChildren(...(wanted.fields || []).map(fieldMake));
+  $("act-go").hidden = false;
+  $("act-go").disabled = false;
+  setText($("act-go"), wanted.title);
+  setText($("act-cancel"), "Cancel");
+  $("act-go").classList.toggle("danger", Boolean(wanted.danger));
+  explain();
+  $("act").showModal();
+}
+
+async function go(event) {
+  event.preventDefault();
+  $("act-go").disabled = true;
+  try {
+    const reply = await send(...Object.values(pick(action.request(values()))));
+    setText($("act-result"), "Done" + (reply.lsn ? ", at log position " + reply.lsn : "")
+      + (reply.result && reply.result !== "OK" ? " (" + reply.result + ")" : "") + ".");
+    $("act-result").className = "good";
+    $("act-go").hidden = true;
+    setText($("act-cancel"), "Close");
+    $("act-cancel").focus();
+    after();
+  } catch (error) {
+    setText($("act-result"), error.status === undefined ? "The server does not answer."
+      : (error.result ? error.result + ": " : "") + error.message);
+    $("act-result").className = "soon";
+    $("act-go").disabled = false;
+  }
+}
+
+function pick({method, path, body}) {
+  return {method, path, body};
+}
+
+export function actStart() {
+  $("act-form").addEventListener("submit", go);
+  $("act-cancel").addEventListener("click", () => $("act").close());
+}
+
+// A button for those who may press it; null for the others. The server judges again.
+export function button(text, role, wanted) {
+  if (!mayDo(role)) {
+    return null;
+  }
+  const e = element("button", "", text);
+  e.type = "button";
+  e.addEventListener("click", () => act(wanted()));
+  return e;
+}
+
+// Puts the buttons of a view into their place, anew only when they change.
+export function buttons(box, list) {
+  const there = list.filter((e) => e);
+  const key = there.map((e) => e.textContent).join("|");
+  if (box.dataset.key !== key) {
+    box.dataset.key = key;
+    box.replaceChildren(...there);
+  }
+}

@@ -1,0 +1,201 @@
+// What can be done from the page: each action with its words, its command and its request.
+import {pathOf} from "./api.js";
+import {count} from "./show.js";
+
+const REASON = {name: "reason", label: "Reason, for the history", hint: "optional"};
+
+// Leaves out what was not filled in.
+function given(fields) {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== "" && value !== false));
+}
+
+function options(fields) {
+  return Object.entries(given(fields)).flatMap(([name, value]) =>
+    value === true ? ["--" + name] : ["--" + name.replaceAll("_", "-"), value]);
+}
+
+// Numbers as numbers, lists as lists, as the interface wants them.
+function policy(fields) {
+  return Object.fromEntries(Object.entries(given(fields)).map(([name, value]) => [name, value]));
+}
+
+export const createPool = () => ({
+  title: "Create a pool",
+  fields: [
+    {name: "pool", label: "Name", required: true, hint: "ports"},
+    {name: "kind", label: "Values", options: ["range", "set"]},
+    {name: "first", label: "First value of a range", hint: "30000"},
+    {name: "last", label: "Last value of a range", hint: "30999"},
+    {name: "lease", label: "Lease, if a client asks for none", hint: "60, 15m, 30d; empty: no end"},
+    {name: "exclude", label: "Values never to be given", hint: "30003-30004"},
+    {name: "cooldown", label: "Cooldown after the end", hint: "0"},
+  ],
+  what: (v) => "A pool " + (v.pool || "…") + (v.kind === "set"
+    ? " of named members is made; it has none yet." : " of the values " + (v.first || "…") + " to "
+      + (v.last || "…") + " is made."),
+  command: (v) => ["pool", "create", v.pool || "NAME", ...(v.kind === "set" ? ["set"]
+    : ["range", v.first || "FIRST", v.last || "LAST"]),
+  ...Object.entries(given({lease: v.lease, exclude: v.exclude, cooldown: v.cooldown})).flat()],
+  request: (v) => ({
+    method: "PUT",
+    path: pathOf("pools", v.pool || "NAME"),
+    body: {...(v.kind === "set" ? {kind: "set"} : {range: [v.first, v.last]}),
+      ...policy({lease: v.lease, exclude: v.exclude, cooldown: v.cooldown})},
+  }),
+});
+
+const ALTERABLE = ["lease", "max_lease", "max_hold", "grace", "cooldown", "max_per_holder", "exclude"];
+
+export const alterPool = (pool) => ({
+  title: "Change the policy",
+  fields: [...ALTERABLE.filter((name) => pool.options[name] !== undefined).map((name) =>
+    ({name, label: name, value: String(pool.options[name])})), REASON],
+  what: (v) => {
+    const changed = changes(pool, v);
+    return Object.keys(changed).length === 0 ? "Nothing changes yet."
+      : "For " + pool.pool + ": " + Object.entries(changed).map(([name, value]) => name + " becomes "
+        + (value || "empty") + ", it was " + (pool.options[name] || "empty")).join("; ")
+        + ". The " + count(pool.active) + " active values keep their deadlines.";
+  },
+  command: (v) => ["pool", "alter", pool.pool, ...Object.entries(changes(pool, v)).flat()],
+  request: (v) => ({
+    method: "PATCH",
+    path: pathOf("pools", pool.pool),
+    body: {...changes(pool, v), ...given({reason: v.reason})},
+  }),
+});
+
+function changes(pool, v) {
+  return Object.fromEntries(ALTERABLE.filter((name) => v[name] !== undefined
+    && v[name] !== String(pool.options[name])).map((name) => [name, v[name]]));
+}
+
+export const dropPool = (pool) => ({
+  title: "Drop the pool",
+  danger: true,
+  fields: [REASON],
+  what: () => "The pool " + pool.pool + " goes with its policy. The server refuses while any of its values is "
+    + "in use: now " + count(Number(pool.size) - Number(pool.free)) + ".",
+  command: (v) => ["pool", "drop", pool.pool, ...options({reason: v.reason})],
+  request: (v) => ({method: "DELETE", path: pathOf("pools", pool.pool), body: v.reason ? given({reason: v.reason}) : undefined}),
+});
+
+export const addMembers = (pool) => ({
+  title: "Add members",
+  fields: [{name: "members", label: "Names, separated by blanks", required: true}, REASON],
+  what: (v) => count(words(v.members).length) + " members join the set " + pool.pool + ".",
+  command: (v) => ["pool", "add", pool.pool, ...words(v.members)],
+  request: (v) => ({
+    method: "POST",
+    path: pathOf("pools", pool.pool, "resources"),
+    body: {values: words(v.members), ...given({reason: v.reason})},
+  }),
+});
+
+export const removeMembers = (pool) => ({
+  title: "Remove members",
+  danger: true,
+  fields: [{name: "members", label: "Names, separated by blanks", required: true}, REASON],
+  what: (v) => count(words(v.members).length) + " members leave the set " + pool.pool
+    + "; the server refuses while one of them is in use.",
+  command: (v) => ["pool", "remove", pool.pool, ...words(v.members)],
+  request: (v) => ({
+    method: "DELETE",
+    path: pathOf("pools", pool.pool, "resources"),
+    body: {values: words(v.members), ...given({reason: v.reason})},
+  }),
+});
+
+function words(text) {
+  return (text || "").split(/\s+/).filter((word) => word !== "");
+}
+
+function valuesOf(lease) {
+  const total = Number(lease.value_count || lease.values.length);
+  return total === 1 ? "its value" : "its " + count(total) + " values";
+}
+
+export const revokeLease = (lease) => ({
+  title: "Revoke",
+  danger: true,
+  fields: [{name: "after", label: "Notice", hint: "0, 30, 5m", value: "0"}, REASON],
+  what: (v) => lease.holder + " loses " + valuesOf(lease) + (v.after && v.after !== "0"
+    ? " after " + v.after + "; until then the lease is revoking and the holder can stop in order."
+    : " at once. Its token stops verifying."),
+  command: (v) => ["revoke", lease.lease, ...options({after: v.after, reason: v.reason})],
+  request: (v) => ({method: "POST", path: pathOf("leases", lease.lease, "revoke"), body: given(v)}),
+});
+
+export const reclaimLease = (lease) => ({
+  title: "Reclaim",
+  danger: true,
+  fields: [REASON],
+  what: () => "The offline lease of " + lease.holder + " ends now instead of at its deadline, and " + valuesOf(lease)
+    + " can be given to others.",
+  command: (v) => ["reclaim", lease.lease, ...options({reason: v.reason})],
+  request: (v) => ({method: "POST", path: pathOf("leases", lease.lease, "reclaim"), body: given(v)}),
+});
+
+export const releaseLease = (lease) => ({
+  title: "Release",
+  danger: true,
+  fields: [{name: "now", label: "Skip the grace period", type: "checkbox"}, REASON],
+  what: () => "The lease ends as if " + lease.holder + " had released it.",
+  command: (v) => ["release", lease.lease, lease.holder, lease.epoch, ...options({now: v.now, reason: v.reason})],
+  request: (v) => ({
+    method: "POST",
+    path: pathOf("leases", lease.lease, "release"),
+    body: {holder: lease.holder, epoch: lease.epoch, ...given(v)},
+  }),
+});
+
+export const rekeyLease = (lease) => ({
+  title: "Give to another holder",
+  fields: [{name: "holder", label: "New holder", required: true}, REASON],
+  what: (v) => (v.holder || "…") + " holds " + valuesOf(lease) + " from now on; the token of " + lease.holder
+    + " stops verifying.",
+  command: (v) => ["rekey", lease.lease, lease.epoch, v.holder || "HOLDER", ...options({reason: v.reason})],
+  request: (v) => ({
+    method: "POST",
+    path: pathOf("leases", lease.lease, "rekey"),
+    body: {epoch: lease.epoch, ...given(v)},
+  }),
+});
+
+export const disownHolder = (holder, leases) => ({
+  title: "Disown",
+  danger: true,
+  fields: [{name: "pool", label: "Only in the pool", hint: "empty: in all pools"}, REASON],
+  what: (v) => "Sticky values of " + holder + (v.pool ? " in " + v.pool : "")
+    + " are kept for it no longer: the next allocation gets another one. Its " + count(leases)
+    + " live leases stay.",
+  command: (v) => ["disown", holder, ...options({pool: v.pool, reason: v.reason})],
+  request: (v) => ({method: "POST", path: pathOf("holders", holder, "disown"), body: given(v)}),
+});
+
+export const sensorAct = (ref, verb, words_) => ({
+  title: verb[0].toUpperCase() + verb.slice(1),
+  danger: verb === "disable",
+  what: () => words_,
+  command: () => ["sensor", verb, ref],
+  request: () => ({method: "POST", path: pathOf("sensors", ref, verb), body: {}}),
+});
+
+export const ruleAct = (id, verb) => ({
+  title: verb === "delete" ? "Delete the rule" : verb === "enable" ? "Enable the rule" : "Disable the rule",
+  danger: verb !== "enable",
+  what: () => verb === "enable" ? "The rule " + id + " counts again: its sensor starts."
+    : "The rule " + id + " counts no more. A sensor stops when no enabled rule is left.",
+  command: () => ["rule", verb, id],
+  request: () => verb === "delete" ? {method: "DELETE", path: pathOf("rules", id), body: undefined}
+    : {method: "POST", path: pathOf("rules", id, verb), body: {}},
+});
+
+export const ruleAdd = (trigger) => ({
+  title: "Add a rule",
+  fields: [{name: "id", label: "Id", required: true}, {name: "trigger", label: "Trigger", value: trigger, required: true},
+    REASON],
+  what: (v) => "The rule " + (v.id || "…") + " wants " + (v.trigger || "…") + ": a sensor of this trigger starts.",
+  command: (v) => ["rule", "set", v.id || "ID", v.trigger || "TRIGGER"],
+  request: (v) => ({method: "PUT", path: pathOf("rules", v.id || "ID"), body: given({trigger: v.trigger, reason: v.reason})}),
+});
