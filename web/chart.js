@@ -36,9 +36,12 @@ function short(value) {
   return String(Number(value.toPrecision(3)));
 }
 
-function clock(ms, long) {
+function clock(ms, span) {
   const date = new Date(ms);
-  return long ? date.toLocaleDateString([], {month: "short", day: "numeric"})
+  if (span < 600e3) {
+    return date.toLocaleTimeString();
+  }
+  return span > 2 * 86400e3 ? date.toLocaleDateString([], {month: "short", day: "numeric"})
     : date.toLocaleTimeString([], {hour: "2-digit", minute: "2-digit"});
 }
 
@@ -49,11 +52,10 @@ function axes(root, scale) {
     svg("line", {x1: LEFT, x2: WIDTH, y1: y, y2: y, class: "grid"}, root);
     svg("text", {x: LEFT - 6, y: y + 4, "text-anchor": "end"}, root).textContent = short(value);
   }
-  const long = scale.to - scale.from > 2 * 86400e3;
   for (let i = 0; i <= 4; i++) {
     const ms = scale.from + (scale.to - scale.from) * i / 4;
     const anchor = i === 0 ? "start" : i === 4 ? "end" : "middle";
-    svg("text", {x: scale.x(ms), y: HEIGHT - 6, "text-anchor": anchor}, root).textContent = clock(ms, long);
+    svg("text", {x: scale.x(ms), y: HEIGHT - 6, "text-anchor": anchor}, root).textContent = clock(ms, scale.to - scale.from);
   }
 }
 

@@ -56,6 +56,9 @@ export function trouble(known, pool) {
   const seconds = secondsToFull(known, pool);
   const share = Number(pool.size) > 0 ? usedOf(pool) / Number(pool.size) : 0;
   const waiting = Number(pool.waiting);
+  if (pool.options.internal === "yes") {
+    return {level: "", text: "–", why: "The server uses it for its sensors."};
+  }
   if (Number(pool.size) > 0 && Number(pool.free) === 0) {
     return {level: "bad", text: "now", why: "Nothing is free" + (waiting > 0 ? ", and " + count(waiting) + " wait." : ".")};
   }
@@ -164,7 +167,7 @@ function poolShow(known) {
 
 const KEYS = {
   name: (known) => known.pool.pool,
-  full: (known) => Number(known.pool.size) > 0 ? usedOf(known.pool) / Number(known.pool.size) : -1,
+  full: (known) => Number(known.pool.size) > 0 && known.pool.options.internal !== "yes" ? usedOf(known.pool) / Number(known.pool.size) : -1,
   free: (known) => Number(known.pool.free),
   given: (known) => known.rates.given,
   ended: (known) => known.rates.ended,

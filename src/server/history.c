@@ -6,7 +6,8 @@
 
 #include "base/assert.h"
 #include "protocol/render.h"
-#include "server/parts.h"
+#include "server/handler.h"
+#include "server/owners.h"
 
 #define RING_FIRST 16u
 #define MINUTE_MS 60000u
@@ -278,11 +279,10 @@ static void columns_write(struct protocol_writer *w, const struct history_pool *
 }
 
 enum tn_result read_pool_history(struct server_request *request) {
-    struct server *server = request->server;
-    struct server_history *history = &server->history;
+    struct server_history *history = request->owners->history;
     struct protocol_writer *w = request->w;
     struct tn_bytes name = request->call.command.pool;
-    enum tn_result code = engine_pool_known(server->engine, request->how, name);
+    enum tn_result code = engine_pool_known(request->owners->engine, request->how, name);
     if (code != TN_R_OK) {
         return code;
     }

@@ -15,6 +15,7 @@ struct server_backup;
 struct server_buffers;
 struct server_connections;
 struct server_counters;
+struct server_history;
 struct server_jobs;
 struct server_logins;
 struct server_memory;
@@ -51,6 +52,7 @@ struct server_owners {
     struct server_memory *memory;
     struct server_streams *streams;
     struct server_counters *counters;
+    struct server_history *history;
 };
 
 #endif

@@ -107,6 +107,7 @@ static void owners_connect(struct server *server) {
         .memory = &server->memory,
         .streams = &server->streams,
         .counters = &server->counters,
+        .history = &server->history,
     };
 }
 

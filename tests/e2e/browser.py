@@ -1,4 +1,5 @@
 """A real browser for tests: Debian's Chromium, without a window."""
+import base64
 import json
 import os
 import shutil
@@ -33,8 +34,12 @@ class Browser:
         self.waiting = b""
         self.number = 0
         self.session = None
+        self.complaints = []  # exceptions, console errors, violations of the policy
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.complaints = []
+        self.call("Runtime.enable")
+        self.call("Log.enable")
 
     def call(self, method, **params):
         self.number += 1
@@ -47,6 +52,7 @@ class Browser:
             while b"\0" in self.waiting:
                 line, self.waiting = self.waiting.split(b"\0", 1)
                 reply = json.loads(line)
+                self.note(reply)
                 if reply.get("id") == self.number:
                     assert "error" not in reply, reply
                     return reply["result"]
@@ -54,6 +60,28 @@ class Browser:
             assert more, "Chromium is gone"
             self.waiting += more
         raise AssertionError("no answer to " + method)
+
+    def note(self, message):
+        """Keeps what a page complains of. An answer other than 200 and a server that is gone are no complaints:
+        tests bring them about."""
+        params = message.get("params", {})
+        if message.get("method") == "Runtime.exceptionThrown":
+            self.complaints.append(json.dumps(params["exceptionDetails"]))
+        elif message.get("method") == "Runtime.consoleAPICalled" and params["type"] in ("error", "assert"):
+            self.complaints.append(json.dumps(params["args"]))
+        elif (message.get("method") == "Log.entryAdded" and params["entry"]["level"] == "error"
+              and params["entry"]["source"] != "network"):
+            self.complaints.append(params["entry"]["text"])
+
+    def picture(self, path, width=1440, height=1000, dark=False):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+                  mobile=width < 600)
+        self.call("Emulation.setEmulatedMedia", features=[
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        data = self.call("Page.captureScreenshot", format="png")["data"]
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(data))
+        self.call("Emulation.clearDeviceMetricsOverride")
 
     def value(self, script):
         reply = self.call("Runtime.evaluate", expression=script, returnByValue=True)

@@ -1,14 +1,18 @@
-"""The page: how its files are served, that nothing in it can turn text into markup, and, if Chromium
-is installed, what a browser makes of it."""
+"""The page: how its files are served, that nothing in it can turn text into markup, and what a browser
+makes of it."""
 import http.client
 import json
 import os
 import re
 import subprocess
+import tempfile
+import threading
 import unittest
 
+import redis
+
 from browser import CHROMIUM, Browser
-from harness import Case, PATIENCE, Server, text_of, until
+from harness import BUILD, Case, PATIENCE, Server, text_of, until
 
 SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
 KINDS = {"html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8",
@@ -39,6 +43,10 @@ class Files(Case):
             policy = response.getheader("Content-Security-Policy")
             self.assertTrue(policy.startswith("default-src 'none'; script-src 'self';"), policy)
             self.assertNotIn("unsafe", policy)
+
+    def test_it_stays_small(self):
+        self.assertLess(sum(os.path.getsize(os.path.join(SOURCE, "web", name)) for name, _ in FILES.values()),
+                        150 * 1024)
 
     def test_what_the_browser_has_is_not_sent_again(self):
         for path in FILES:
@@ -95,12 +103,35 @@ class Source(unittest.TestCase):
         self.assertEqual(re.findall(r'"([a-z]+\.[a-z_]+)"', listed), kinds)
 
 
-@unittest.skipUnless(CHROMIUM, "Chromium is not installed")
 class Page(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        assert CHROMIUM, "Chromium is not installed: tools/deps.sh test"
         cls.browser = Browser()
+
+    def tearDown(self):
+        """No exception, no error on the console, no violation of the policy."""
+        complaints, self.browser.complaints = self.browser.complaints, []
+        self.assertEqual(complaints, [])
+
+    def click(self, selector):
+        self.browser.value("document.querySelector(%s).click()" % json.dumps(selector))
+
+    def fill(self, selector, text):
+        self.browser.value("(() => { const e = document.querySelector(%s); e.value = %s;"
+                           "e.dispatchEvent(new Event('input')); e.dispatchEvent(new Event('change')); })()"
+                           % (json.dumps(selector), json.dumps(text)))
+
+    def press(self, text):
+        """A button by its words."""
+        find = "[...document.querySelectorAll('main button')].find(b => b.textContent === %s)" % json.dumps(text)
+        until(lambda: self.browser.value("Boolean(%s)" % find), "a button " + text)
+        self.browser.value(find + ".click()")
+
+    def lease_of(self, target):
+        lease = self.do("LEASE", target)
+        return dict(zip(lease[::2], lease[1::2]))["lease"]
 
     @classmethod
     def tearDownClass(cls):
@@ -234,6 +265,205 @@ class Page(Case):
             self.show("")
             self.see("#event-note", "live")
 
+    def test_events_are_filtered_and_a_time_is_found(self):
+        self.do("POOL", "CREATE", "filtered", "RANGE", 1, 10)
+        self.do("ALLOC", "filtered", "quiet/1")
+        self.do("ALLOC", "filtered", "loud/1")
+        self.show("#/events")
+        self.see("#events", "quiet/1")
+        self.fill("#event-text", "LOUD")
+        until(lambda: "quiet/1" not in self.browser.text("#events"), "the others are gone")
+        self.see("#events", "loud/1")
+        self.do("ALLOC", "filtered", "quiet/2")
+        self.do("ALLOC", "filtered", "loud/2")
+        self.see("#events", "loud/2")
+        self.assertNotIn("quiet/2", self.browser.text("#events"))
+        self.fill("#event-text", "")
+        self.fill("#event-kind", "pool.created")
+        self.see("#events", "filtered")
+        until(lambda: "lease.active" not in self.browser.text("#events"), "pools only")
+        self.fill("#event-kind", "")
+        self.see("#events", "lease.active")
+        self.fill("#event-time", "2020-01-01T00:00:00")
+        self.see("#event-note", "paused")
+        self.see("#events", "pool.created")
+
+    def test_pools_are_sorted_and_say_what_is_wrong(self):
+        server = Server()
+        self.addCleanup(server.remove)
+        with server.client() as client:
+            for name, used in (("a-empty", 0), ("b-full", 4), ("c-half", 2)):
+                client.execute_command("POOL", "CREATE", name, "RANGE", 1, 4)
+                if used:
+                    client.execute_command("ALLOC", name, "h", "COUNT", used)
+            client.execute_command("POOL", "CREATE", "nets", "RANGE", 1, 9, "SCOPED", "yes")
+            client.execute_command("ALLOC", "nets@blue", "h")
+
+        def names():
+            return self.browser.value("[...document.querySelectorAll('#pools tbody tr')].filter(r => !r.hidden)"
+                                      ".map(r => r.querySelector('th a').textContent).join(' ')")
+        self.browser.go("http://127.0.0.1:%d/" % server.http_port)
+        until(lambda: names() == "b-full c-half nets a-empty", "the fullest first")
+        self.see("#pools", "Nothing is free.")
+        self.assertEqual(self.browser.value("document.querySelector('#pools tbody tr').dataset.level"), "bad")
+        self.click('#pools th[data-sort="name"] button')
+        until(lambda: names() == "a-empty b-full c-half nets", "by name")
+        self.click("#pools .fold:not([hidden])")
+        until(lambda: names() == "a-empty b-full c-half nets nets@blue", "scopes are folded under their template")
+
+    def test_a_pool_has_charts_a_map_and_a_line(self):
+        self.do("POOL", "CREATE", "seen", "RANGE", 1, 3, "EXCLUDE", "2")
+        self.do("ALLOC", "seen", "first", "COUNT", 2)
+        with self.server.client() as waiting:
+            def wait():
+                try:
+                    waiting.execute_command("ALLOC", "seen", "second", "WAIT", 600)
+                except redis.RedisError:
+                    pass  # the end of this test
+            thread = threading.Thread(target=wait)
+            thread.start()
+            self.show("#/pool/seen")
+            self.see("#line", "second")
+            self.see("#pool-why", "Nothing is free, and 1 wait.")
+            self.assertEqual(self.browser.value("[...document.querySelectorAll('#pool-map .cell')]"
+                                                ".map(c => c.title).join('; ')"),
+                             "1: active, first; 2: excluded; 3: active, first")
+            until(lambda: "No history yet" in self.browser.text("#chart-used")
+                  or self.browser.value("document.querySelectorAll('#chart-used polygon').length") == 5, "a chart")
+            self.do("RELEASE", self.lease_of("seen/1"), "first", 1)
+            thread.join(PATIENCE)
+        self.see("#pool-bar", "1 active")
+
+    def test_charts_are_drawn_from_the_history(self):
+        self.do("POOL", "CREATE", "drawn", "RANGE", 1, 10)
+        self.show("#/pool/drawn")
+        self.see("#t-pool", "drawn")
+        self.browser.value("""(() => { const real = fetch; window.fetch = async (path, options) => {
+            if (!String(path).includes("/history")) { return real(path, options); }
+            const zero = [0, 0, 0], times = [0, 60000, 120000].map(t => String(1794842640000 + t));
+            return Response.json({pool: "drawn", step: "minute", kept: true, time: times, size: ["10", "10", "10"],
+              reserved: zero, active: [1, 5, 9], offline: zero, revoking: zero, cooling: zero, waiting: zero,
+              peak: [1, 5, 9], given: [1, 4, 4], ended: zero, refused: [0, 0, 7], lease: zero,
+              rate_per_hour: zero, ultra: zero, force_zero: zero}); };
+            const step = document.getElementById("history-step");
+            step.value = "hour"; step.dispatchEvent(new Event("change")); })()""")
+        until(lambda: self.browser.value("document.querySelectorAll('#chart-used polygon').length") == 5, "areas")
+        self.see("#chart-used .chart-note", "active 9")
+        self.see("#chart-flow .chart-note", "refused 7")
+        self.assertGreater(self.browser.value("document.querySelector('#chart-flow polyline')"
+                                              ".getBoundingClientRect().height"), 10)
+        self.assertEqual(self.browser.value("document.querySelectorAll('#chart-used tbody tr').length"), 3)
+
+    def test_a_value_a_lease_and_a_holder_have_a_life(self):
+        self.do("POOL", "CREATE", "lived", "RANGE", 1, 1)
+        self.do("ALLOC", "lived", "before")
+        self.do("RELEASE", self.lease_of("lived/1"), "before", 1)
+        self.show("#/value/lived/1")
+        self.see("#value-note", "last held by before")
+        self.do("ALLOC", "lived", "after", "TTL", 600)
+        self.see("#value-note", "Held by after")
+        self.see("#value-life", "lease.released")
+        self.see("#value-life", "after")
+        lease = self.lease_of("lived/1")
+        self.show("#/lease/" + lease)
+        self.see("#lease-life", "lease.active")
+        self.assertNotIn("before", self.browser.text("#lease-life"))
+        self.show("#/holder/before")
+        self.see("#holder-note", "holds nothing now")
+        self.see("#holder-life", "lease.released")
+
+    def test_search_as_you_type(self):
+        self.do("POOL", "CREATE", "sought", "RANGE", 1, 9)
+        self.do("ALLOC", "sought", "finder/of/things")
+        self.show("")
+        self.see("#pools", "sought")
+        for text, found in (("soug", "sought"), ("sought/1", "active, finder/of/things"),
+                            ("sought/9", "value, available"), ("finder/", "finder/of/things")):
+            self.fill("#query", text)
+            self.see("#found", found)
+        self.browser.value("document.querySelector('#found a').click()")
+        self.see("#t-holder", "finder/of/things")
+
+    def test_acting_says_what_happens_and_the_same_command(self):
+        self.show("")
+        self.press("Create a pool …")
+        for name, text in (("pool", "made"), ("first", "1"), ("last", "5"), ("lease", "1h")):
+            self.fill("#act-" + name, text)
+        self.see("#act-what", "A pool made of the values 1 to 5")
+        self.see("#act-command", "tenure pool create made range 1 5 lease 1h")
+        curl = self.browser.text("#act-command").splitlines()[1]
+        self.click("#act-go")
+        self.see("#act-result", "Done, at log position")
+        out = subprocess.run(curl, shell=True, stdout=subprocess.PIPE, check=True)
+        self.assertEqual(json.loads(out.stdout)["result"], "NOOP")  # the same again
+        self.click("#act-cancel")
+        self.do("ALLOC", "made", "tenant")
+        self.show("#/lease/" + self.lease_of("made/1"))
+        self.press("Revoke …")
+        self.fill("#act-reason", "it misbehaves")
+        self.see("#act-what", "tenant loses its value at once")
+        self.click("#act-go")
+        self.see("#act-result", "Done, at log position")
+        self.see("#lease-life", "it misbehaves")
+        self.show("#/pool/made")
+        self.press("Change …")
+        self.fill("#act-lease", "60")
+        self.see("#act-what", "lease becomes 60, it was 3600")
+        self.click("#act-go")
+        self.see("#act-result", "Done")
+        self.click("#act-cancel")
+        self.press("Drop …")
+        self.click("#act-go")
+        self.see("#act-result", "Done")
+
+    def test_a_refusal_is_shown_and_nothing_is_closed(self):
+        self.do("POOL", "CREATE", "used", "RANGE", 1, 5)
+        self.do("ALLOC", "used", "h")
+        self.show("#/pool/used")
+        self.press("Drop …")
+        self.click("#act-go")
+        self.see("#act-result", "POOL_IN_USE")
+
+    def test_keys(self):
+        self.show("")
+        self.see("#h-state", "serving")
+        for key, check in (("e", "location.hash === '#/events'"), ("h", "location.hash === '#/health'"),
+                           ("/", "document.activeElement.id === 'query'")):
+            self.browser.value("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: %s, bubbles: true}))"
+                               % json.dumps(key))
+            until(lambda check=check: self.browser.value(check), check)
+        self.browser.value("document.activeElement.blur(); document.body.dispatchEvent("
+                           "new KeyboardEvent('keydown', {key: '?', bubbles: true}))")
+        self.see("#help", "search")
+        self.click("#help-close")
+
+    def test_health(self):
+        self.show("#/health")
+        self.see("#health-facts", "Table leases")
+        self.see("#health-sync", "≤")
+
+    def test_a_sensor_says_why_and_shows_its_output(self):
+        self.do("SENSOR", "SET", "talker", "talk", json.dumps({
+            "command": ["/bin/sh", "-c", "echo hello from the sensor; exec sleep 1000"], "settle_seconds": 0}))
+        self.show("#/sensor/talker")
+        self.see("#sensor-rules-note", "No rule wants it")
+        self.press("Add a rule …")
+        self.fill("#act-id", "because")
+        self.click("#act-go")
+        self.see("#act-result", "Done")
+        self.click("#act-cancel")
+        self.see("#sensor-facts", "running")
+        self.see("#sensor-rules", "because")
+        self.see("#sensor-log", "hello from the sensor")
+        self.see("#sensor-life", "sensor.started")
+        self.press("Disable …")
+        self.see("#act", "The run is stopped, and no rule starts it.")
+        self.browser.value("[...document.querySelectorAll('#act-go')][0].click()")
+        self.see("#act-result", "Done")
+        self.see("#sensor-facts", "disabled")
+        self.do("RULE", "DELETE", "because")
+        self.do("SENSOR", "DELETE", "talker")
+
     def test_events_can_be_paused(self):
         self.do("POOL", "CREATE", "paused", "RANGE", 1, 10)
         self.show("")
@@ -279,6 +509,36 @@ class Page(Case):
             self.assertEqual(self.browser.text("#offline"), "")
         finally:
             server.remove()
+
+    def log_in(self, name, secret):
+        until(lambda: self.browser.value("Boolean(document.querySelector('#login[open]'))"), "the log-in")
+        self.fill("#login-name", name)
+        self.fill("#login-secret", secret)
+        self.browser.value("document.getElementById('login-form').requestSubmit()")
+
+    def test_a_name_and_a_secret(self):
+        with tempfile.TemporaryDirectory(prefix="tenure-web-") as home:
+            hashed = subprocess.run([os.path.join(BUILD, "tenured"), "--hash-secret"], input=b"right\n", check=True,
+                                    stdout=subprocess.PIPE, timeout=PATIENCE).stdout.decode().strip()
+            file = os.path.join(home, "tenured.conf")
+            with open(file, "w", encoding="ascii") as out:
+                for name, role in (("boss", "admin"), ("guest", "reader")):
+                    out.write("[user %s]\nrole = %s\nsecret = %s\n" % (name, role, hashed))
+            server = Server(None, "--config", file)
+            self.addCleanup(server.remove)
+            with server.client(username="boss", password="right") as client:
+                client.execute_command("POOL", "CREATE", "guarded", "RANGE", 1, 9)
+            self.browser.go("http://127.0.0.1:%d/#/pool/guarded" % server.http_port)
+            self.log_in("boss", "wrong")
+            self.see("#login-note", "Wrong name or secret")
+            self.assertEqual(self.browser.text("#pool-facts"), "")
+            self.log_in("guest", "right")
+            self.see("#pool-facts", "Free")
+            self.see("#me", "guest (reader)")
+            self.assertEqual(self.browser.text("#pool-act"), "")
+            self.click("#log-out")
+            self.log_in("boss", "right")
+            self.see("#pool-act", "Change …")
 
 
 if __name__ == "__main__":

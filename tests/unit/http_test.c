@@ -284,6 +284,8 @@ static const struct request good[] = {
     {"GET", "/v1/pools/ports", .want = "POOL|INFO|ports"},
     {"GET", "/v1/pools?count=5", .want = "POOL|LIST|COUNT|5"},
     {"GET", "/v1/pools/devices/metrics", .want = "POOL|METRICS|devices"},
+    {"GET", "/v1/pools/ports/history?step=hour&count=24",
+     .want = "POOL|HISTORY|ports|STEP|hour|COUNT|24"},
     {"POST", "/v1/pools/ports/imports",
      "{\"holder\":\"h\",\"values\":[30007],\"created\":1700000000000,\"deadline\":\"1800000000000\"}",
      .want = "IMPORT|ports|h|VALUES|1|30007|DEADLINE|1800000000000|CREATED|1700000000000"},
