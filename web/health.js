@@ -119,7 +119,6 @@ export async function showHealthView(still) {
 export async function showHealth() {
   const samples = parseMetrics(await get("/metrics?pools=no", "text/plain"));
   last = samples;
-  last = samples;
   const value = (name) => samples.get(name);
   const halted = value("tenure_engine_halted") === 1;
   $("halted").hidden = !halted;
