@@ -14,11 +14,6 @@ function options(fields) {
     value === true ? ["--" + name] : ["--" + name.replaceAll("_", "-"), value]);
 }
 
-// Numbers as numbers, lists as lists, as the interface wants them.
-function policy(fields) {
-  return Object.fromEntries(Object.entries(given(fields)).map(([name, value]) => [name, value]));
-}
-
 export const createPool = () => ({
   title: "Create a pool",
   fields: [
@@ -39,8 +34,8 @@ export const createPool = () => ({
   request: (v) => ({
     method: "PUT",
     path: pathOf("pools", v.pool || "NAME"),
-    body: {...(v.kind === "set" ? {kind: "set"} : {range: [v.first, v.last]}),
-      ...policy({lease: v.lease, exclude: v.exclude, cooldown: v.cooldown})},
+    body: {...(v.kind === "set" ? {set: true} : {range: [v.first, v.last]}),
+      ...given({lease: v.lease, exclude: v.exclude, cooldown: v.cooldown})},
   }),
 });
 
@@ -88,7 +83,7 @@ export const addMembers = (pool) => ({
   request: (v) => ({
     method: "POST",
     path: pathOf("pools", pool.pool, "resources"),
-    body: {values: words(v.members), ...given({reason: v.reason})},
+    body: {names: words(v.members), ...given({reason: v.reason})},
   }),
 });
 
@@ -102,7 +97,7 @@ export const removeMembers = (pool) => ({
   request: (v) => ({
     method: "DELETE",
     path: pathOf("pools", pool.pool, "resources"),
-    body: {values: words(v.members), ...given({reason: v.reason})},
+    body: {names: words(v.members), ...given({reason: v.reason})},
   }),
 });
 

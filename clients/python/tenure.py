@@ -562,6 +562,16 @@ class PoolMetrics:
 
 
 @dataclass(frozen=True)
+class PoolHistory:
+    """Samples of a pool, oldest first: for each figure one list, all of the same length. `time` is in
+    milliseconds since 1970. `kept` is False if the server keeps no history of the pool."""
+
+    step: str
+    kept: bool
+    figures: Dict[str, List[float]]
+
+
+@dataclass(frozen=True)
 class Event:
     """An event. Absent fields are None or empty. An event of the kind `lost` means that events
     before `id`, the oldest retained event, were missed."""
@@ -874,6 +884,12 @@ def _metrics(r: Reply) -> PoolMetrics:
         int(r["released_count"]), int(r["updated_at"]))
 
 
+def _history(r: Reply) -> PoolHistory:
+    return PoolHistory(str(r["step"]), bool(r["kept"]),
+                       {name: [float(value) for value in values] for name, values in r.items()
+                        if isinstance(values, list)})
+
+
 def _event(r: Reply) -> Event:
     if r["kind"] == "lost":
         return Event(id=r["oldest"], kind="lost")
@@ -949,7 +965,8 @@ COMMANDS: Dict[str, str] = {
                  "POOL REMOVE,POOL SEED,RECLAIM,REKEY,RELEASE,RESERVE,REVOKE,RULE DELETE,"
                  "RULE DISABLE,RULE ENABLE,RULE SET,SENSOR DELETE,SENSOR DISABLE,SENSOR ENABLE,"
                  "SENSOR SET,SWEEP,TICK,TOKEN REVOKE,TOUCH,USER ADD,USER DELETE,USER SET",
-        "read": "EVENTS,LEASE,LEASES,NODE LIST,POOL INFO,POOL LIST,POOL METRICS,POOL VALUES,RULE INFO,RULE LIST,"
+        "read": "EVENTS,LEASE,LEASES,NODE LIST,POOL HISTORY,POOL INFO,POOL LIST,POOL METRICS,POOL VALUES,RULE INFO,"
+                "RULE LIST,"
                 "SENSOR HEARTBEAT,SENSOR INFO,SENSOR LIST,SENSOR LOGS,SENSOR RULES,SENSOR STATUS,"
                 "TOKEN INTROSPECT,TOKEN ISSUE,TOKEN KEYS,TOKEN REFRESH,TOKEN SENSOR,USER LIST,"
                 "VALUE,VERIFY,WHOAMI",
@@ -1099,6 +1116,11 @@ class Commands:
         """Sets the counters of a pool from another system."""
         return self._write(_done, opid, "POOL", "SEED", pool,
                            *_optional(given=given, reclaimed=reclaimed))
+
+    def pool_history(self, pool: str, *, step: Optional[str] = None, count: Optional[int] = None,
+                     fence: Optional[int] = None) -> PoolHistory:
+        """A day of minutes, or with `step="hour"` 30 days of hours."""
+        return self._read(_history, fence, "POOL", "HISTORY", pool, *_optional(step=step, count=count))
 
     def pool_info(self, pool: str, *, fence: Optional[int] = None) -> Pool:
         return self._read(_pool, fence, "POOL", "INFO", pool)
@@ -1250,11 +1272,13 @@ class Commands:
             cursor = page.cursor
 
     def events(self, *, after: Optional[str] = None, count: Optional[int] = None,
-               pool: Optional[str] = None, holder: Optional[str] = None,
-               fence: Optional[int] = None) -> EventPage:
+               pool: Optional[str] = None, holder: Optional[str] = None, kind: Optional[str] = None,
+               lease: Optional[str] = None, value: Optional[str] = None, actor: Optional[str] = None,
+               text: Optional[str] = None, fence: Optional[int] = None) -> EventPage:
         """A page of retained events, oldest first; to follow new events: `Client.follow`."""
         return self._read(_event_page, fence, "EVENTS",
-                          *_optional(after=after, count=count, pool=pool, holder=holder))
+                          *_optional(after=after, count=count, pool=pool, holder=holder, kind=kind,
+                                     lease=lease, value=value, actor=actor, text=text))
 
     # Rules and sensors
 

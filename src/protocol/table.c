@@ -191,7 +191,7 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                                .summary = "Returns samples of a pool: a day of minutes, or 30 days "
                                           "of hours, oldest first, one array a figure",
                                .method = "GET", .path = "/v1/pools/{pool}/history",
-                               .example = "POOL HISTORY ports STEP hour"},
+                               .reply = "PoolHistory", .example = "POOL HISTORY ports STEP hour"},
     [PROTOCOL_POOL_INFO] = {ROW(POOL_INFO, "POOL", "INFO", READ, READER, POOL),
                             .traits = PROTOCOL_STALE, .form = FORM(pool_read),
                             .summary = "Returns a pool: options, counts, free values",

@@ -84,7 +84,7 @@ class Commands(Cli):
         lease, token = ["0-1042"], [""]
         script = """
             pool create | +pool create gpus --set | +pool create devices --sticky | pool add
-            pool alter | pool seed | import | pool info | pool list | pool metrics | pool remove | alloc | lease
+            pool alter | pool seed | import | pool info | pool list | pool metrics | pool history | pool remove | alloc | lease
             pool values | value
             verify | leases | touch | revoke | ack | reserve | activate | rekey | revoke | reclaim
             +alloc ports job/42 | release | disown 

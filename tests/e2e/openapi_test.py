@@ -156,6 +156,7 @@ class Answers(Case):
         ask("GET", "/v1/pools/ports")
         ask("GET", "/v1/pools")
         ask("GET", "/v1/pools/devices/metrics")
+        ask("GET", "/v1/pools/devices/history")
         ask("POST", "/v1/pools/devices/imports", {"holder": "old", "values": [7]})
 
     def leases(self):
