@@ -62,7 +62,7 @@ function route() {
   }
   const titles = {events: "Events", sensors: "Sensors", health: "Health"};
   document.title = (of ? of + (value ? "/" + value : "") : titles[view] || "Pools") + " – Tenure";
-  for (const list of document.querySelectorAll(".facts")) {
+  for (const list of document.querySelectorAll("main .facts")) {
     list.replaceChildren();
   }
   for (const box of document.querySelectorAll(".act")) {

@@ -210,6 +210,17 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "lease": {"$ref": "#/components/schemas/Figures"},
     "rate_per_hour": {"type": "array", "items": {"type": "number"}},
     "ultra": {"$ref": "#/components/schemas/Figures"}, "force_zero": {"$ref": "#/components/schemas/Figures"}}},
+"User": {"type": "object", "required": ["name", "role", "source"], "properties": {
+    "name": {"type": "string", "description": "Empty: an anonymous client"},
+    "role": {"type": "string", "enum": ["none", "reader", "holder", "operator", "admin"]},
+    "source": {"type": "string", "description": "Where the user is defined, or how the client came in"},
+    "pools": {"type": "string", "description": "Patterns; empty: all"},
+    "holders": {"type": "string", "description": "Patterns; empty: all"},
+    "max_values": {"$ref": "#/components/schemas/U64"},
+    "values": {"$ref": "#/components/schemas/U64"}}},
+"UserPage": {"type": "object", "required": ["cursor", "users"], "properties": {
+    "cursor": {"$ref": "#/components/schemas/U64"},
+    "users": {"type": "array", "items": {"$ref": "#/components/schemas/User"}}}},
 "Rule": {"type": "object", "required": ["id", "trigger", "enabled"], "properties": {
     "id": {"type": "string"}, "trigger": {"type": "string"}, "enabled": {"type": "boolean"},
     "meta": {"type": ["object", "string"], "description": "Opaque; not in lists"},

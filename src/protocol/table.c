@@ -519,25 +519,27 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
          .summary =
              "Adds a user, on all nodes; the secret is stored hashed. POOLS and HOLDERS limit what "
              "the user sees and does, MAX_VALUES what it holds. Not for anonymous clients",
-         .method = "PUT", .path = "/v1/users/{name}",
+         .method = "PUT", .path = "/v1/users/{name}", .reply = "Done",
          .example = "USER ADD ci ROLE holder SECRET s3cret POOLS ports MAX_VALUES 100"},
     [PROTOCOL_USER_DELETE] = {ROW(USER_DELETE, "USER", "DELETE", WRITE, ADMIN, ALL),
                               .verb = KERNEL_VERB_USER_DELETE, .form = FORM(user_delete),
                               .summary = "Deletes a user and closes its connections; its leases "
                                          "stay. Not for anonymous clients",
-                              .method = "DELETE", .path = "/v1/users/{name}",
+                              .method = "DELETE", .path = "/v1/users/{name}", .reply = "Done",
                               .example = "USER DELETE ci"},
     [PROTOCOL_USER_LIST] = {ROW(USER_LIST, "USER", "LIST", READ, ADMIN, ALL),
                             .traits = PROTOCOL_LONG | PROTOCOL_ANYWHERE, .form = FORM(page_args),
                             .summary = "Lists users with their roles, limits and the values they "
                                        "hold, one page at a time",
-                            .method = "GET", .path = "/v1/users", .example = "USER LIST"},
+                            .method = "GET", .path = "/v1/users", .reply = "UserPage",
+                            .example = "USER LIST"},
     [PROTOCOL_USER_SET] =
         {ROW(USER_SET, "USER", "SET", WRITE, ADMIN, ALL), .verb = KERNEL_VERB_USER_SET,
          .form = FORM(user_set),
          .summary = "Changes a user; a new secret closes its connections. POOLS * and HOLDERS * "
                     "remove a limit, MAX_VALUES 0 the quota. Not for anonymous clients",
-         .method = "PATCH", .path = "/v1/users/{name}", .example = "USER SET ci ROLE operator"},
+         .method = "PATCH", .path = "/v1/users/{name}", .reply = "Done",
+         .example = "USER SET ci ROLE operator"},
     [PROTOCOL_VALUE] = {ROW(VALUE, "VALUE", "", READ, READER, POOL), .traits = PROTOCOL_STALE,
                         .form = FORM(value_args),
                         .summary = "A value of a pool, held or free, with its last holder",
@@ -551,5 +553,6 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                          .form = FORM(fence_only),
                          .summary = "Returns the user of the connection, its role, its limits, and "
                                     "where it is defined",
-                         .method = "GET", .path = "/v1/whoami", .example = "WHOAMI"},
+                         .method = "GET", .path = "/v1/whoami", .reply = "User",
+                         .example = "WHOAMI"},
 };

@@ -75,7 +75,7 @@ server_session session_psubscribe;
 server_session session_unsubscribe;
 server_session session_punsubscribe;
 
-/* history.c */
+/* pool_history.c */
 server_reader read_pool_history;
 
 /* reads.c */

@@ -98,6 +98,7 @@ class Commands(Cli):
             +rule set r2 core.tick | ?core.timer running | token sensor | sensor rules | emit | sensor heartbeat
             +alloc devices job/42 | token issue | token refresh | token rotate | token keys | token introspect | token revoke
             ping | echo | info | time | client list | config get | role | node list
+            user list | whoami
         """
         done = set()
         for line in script.replace("|", "\n").splitlines():
@@ -127,6 +128,12 @@ class Commands(Cli):
         for words in ("node step-down", "node close", "node forget"):  # of a cluster, which this is not
             refused = self.json(*self.example(*words.split()), code=24)
             self.assertEqual(refused["detail"], "this server is not a node of a cluster")
+            done.add(words)
+        server = Server()  # of their own: with the first user, anonymous clients stay out
+        self.addCleanup(server.remove)
+        for words in ("user add", "user set", "user delete"):
+            got = run(server.port, "--socket", server.socket, *self.example(*words.split()))
+            self.assertEqual(got[0], 0, got)
             done.add(words)
         done.add("client kill")
         self.tenure("client", "kill", "ID", "999999")

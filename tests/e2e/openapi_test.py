@@ -254,12 +254,15 @@ class Answers(Case):
         self.tokens(lease)
         self.sample("POST", "/v1/snapshot")
         self.sample("GET", "/v1/cluster/nodes")
+        self.sample("GET", "/v1/users")
+        self.sample("GET", "/v1/whoami")
         self.sample("POST", "/v1/cluster/step-down", refused=True)
         self.assertGreater(len(self.sample("GET", "/v1/events?count=1000")["events"]), 8)
         routes = {operation["operationId"]: operation for path in self.document["paths"].values()
                   for operation in path.values()}
-        # Those need a cluster, the administrator's socket, or a sensor that fails.
-        apart = {"node_close", "node_forget", "node_step-down", "sensor_set", "sensor_reset"}
+        # Those need a cluster, the administrator's socket, a sensor that fails, or an administrator with a name.
+        apart = {"node_close", "node_forget", "node_step-down", "sensor_set", "sensor_reset", "user_add",
+                 "user_delete", "user_set"}
         self.assertEqual({name for name, operation in routes.items()
                           if "application/json" in str(operation["responses"])} - self.sampled,
                          apart | {"openapi"})

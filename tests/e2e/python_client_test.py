@@ -196,6 +196,8 @@ class Methods(Case):
         self.assertEqual((pool.options["lease"], pool.options["exclude"]), ("120", "30008-30009"))
         self.assertEqual({p.name for p in c.pools()}, {"ports", "gpus", "devices"})
         self.assertEqual(len(c.pool_list(count=1).pools), 1)
+        history = c.pool_history("devices", step="hour", count=3)
+        self.assertEqual((history.step, len(history.figures["active"])), ("hour", len(history.figures["time"])))
         self.assertEqual(c.pool_metrics("devices").base_lease_seconds, 2592000)
         rows = list(c.values("devices", state="available"))
         self.assertEqual(rows, list(c.pool_values("devices", state="available").values))

@@ -265,9 +265,10 @@ static void a_refusal_outside_the_log_says_so(void **state) {
     struct protocol_writer w = writer(buffer, sizeof buffer);
     (void)state;
     protocol_render_refusal(&w, TN_R_NOTFOUND, "no \"x\"");
-    expect(&w, "{\"type\":\"urn:tenure:result:NOTFOUND\",\"title\":\"no such lease, resource, rule "
-               "or sensor\",\"status\":404,\"detail\":\"no \\\"x\\\"\",\"result\":\"NOTFOUND\","
-               "\"outcome\":\"rejected\"}");
+    expect(&w,
+           "{\"type\":\"urn:tenure:result:NOTFOUND\",\"title\":\"no such lease, resource, rule, "
+           "sensor or user\",\"status\":404,\"detail\":\"no \\\"x\\\"\",\"result\":\"NOTFOUND\","
+           "\"outcome\":\"rejected\"}");
     w = writer(buffer, sizeof buffer);
     protocol_render_problem(&w, 404, TN_REJECTED, "Not Found", NULL);
     expect(&w, "{\"type\":\"about:blank\",\"title\":\"Not Found\",\"status\":404,"

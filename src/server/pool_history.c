@@ -1,5 +1,5 @@
-/* What history.h promises, and POOL HISTORY. */
-#include "server/history.h"
+/* What pool_history.h promises, and POOL HISTORY. */
+#include "server/pool_history.h"
 
 #include <stdlib.h>
 #include <string.h>

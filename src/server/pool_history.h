@@ -5,8 +5,8 @@
  *
  * Memory is bounded: at most HISTORY_POOLS pools, pools before scopes, and of each at most
  * HISTORY_MINUTES + HISTORY_HOURS samples. A dropped pool loses its history at the next sample. */
-#ifndef TN_SERVER_HISTORY_H
-#define TN_SERVER_HISTORY_H
+#ifndef TN_SERVER_POOL_HISTORY_H
+#define TN_SERVER_POOL_HISTORY_H
 
 #include <uv.h>
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "server/history.h"
+#include "server/pool_history.h"
 
 #define MINUTE UINT64_C(60000)
 
