@@ -211,11 +211,11 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "rate_per_hour": {"type": "array", "items": {"type": "number"}},
     "ultra": {"$ref": "#/components/schemas/Figures"}, "force_zero": {"$ref": "#/components/schemas/Figures"}}},
 "User": {"type": "object", "required": ["name", "role", "source"], "properties": {
-    "name": {"type": "string", "description": "Empty: an anonymous client"},
+    "name": {"type": ["string", "null"], "description": "Null: an anonymous client"},
     "role": {"type": "string", "enum": ["none", "reader", "holder", "operator", "admin"]},
     "source": {"type": "string", "description": "Where the user is defined, or how the client came in"},
-    "pools": {"type": "string", "description": "Patterns; empty: all"},
-    "holders": {"type": "string", "description": "Patterns; empty: all"},
+    "pools": {"type": ["string", "null"], "description": "Patterns; null: all"},
+    "holders": {"type": ["string", "null"], "description": "Patterns; null: all"},
     "max_values": {"$ref": "#/components/schemas/U64"},
     "values": {"$ref": "#/components/schemas/U64"}}},
 "UserPage": {"type": "object", "required": ["cursor", "users"], "properties": {
