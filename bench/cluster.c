@@ -428,7 +428,7 @@ static void script_ask(struct script_lane *lane) {
                                    .value = text_bytes(holder)};
     struct etcd_op op = {.kind = lane->held ? ETCD_DELETE : ETCD_PUT,
                          .keys = {.key = text_bytes(key)},
-                         .value = lane->held ? (struct tn_bytes){0} : text_bytes(holder)};
+                         .value = text_bytes(lane->held ? "" : holder)};
     struct etcd_request request = {
         .verb = ETCD_TXN,
         .txn = {.compares = &compare, .compare_count = 1, .then = &op, .then_count = 1}};
