@@ -119,16 +119,21 @@ export function button(text, role, wanted) {
   }
   const e = element("button", "", text);
   e.type = "button";
-  e.addEventListener("click", () => act(wanted()));
+  e.wanted = wanted;
+  e.addEventListener("click", () => act(e.wanted()));
   return e;
 }
 
-// Puts the buttons of a view into their place, anew only when they change.
+// Puts the buttons of a view into their place. Those that are there stay, and act on what is shown now.
 export function buttons(box, list) {
   const there = list.filter((e) => e);
   const key = there.map((e) => e.textContent).join("|");
   if (box.dataset.key !== key) {
     box.dataset.key = key;
     box.replaceChildren(...there);
+  } else {
+    there.forEach((e, i) => {
+      box.children[i].wanted = e.wanted;
+    });
   }
 }

@@ -52,7 +52,7 @@ export const alterPool = (pool) => ({
         + (value || "empty") + ", it was " + (pool.options[name] || "empty")).join("; ")
         + ". The " + count(pool.active) + " active values keep their deadlines.";
   },
-  command: (v) => ["pool", "alter", pool.pool, ...Object.entries(changes(pool, v)).flat()],
+  command: (v) => ["pool", "alter", pool.pool, ...Object.entries(changes(pool, v)).flat(), ...options({reason: v.reason})],
   request: (v) => ({
     method: "PATCH",
     path: pathOf("pools", pool.pool),
@@ -70,7 +70,7 @@ export const dropPool = (pool) => ({
   danger: true,
   fields: [REASON],
   what: () => "The pool " + pool.pool + " goes with its policy. The server refuses while any of its values is "
-    + "in use: now " + count(Number(pool.size) - Number(pool.free)) + ".",
+    + "in use: now " + count(["active", "reserved", "offline", "revoking", "cooling"].reduce((sum, s) => sum + Number(pool[s]), 0)) + ".",
   command: (v) => ["pool", "drop", pool.pool, ...options({reason: v.reason})],
   request: (v) => ({method: "DELETE", path: pathOf("pools", pool.pool), body: v.reason ? given({reason: v.reason}) : undefined}),
 });
@@ -79,7 +79,7 @@ export const addMembers = (pool) => ({
   title: "Add members",
   fields: [{name: "members", label: "Names, separated by blanks", required: true}, REASON],
   what: (v) => count(words(v.members).length) + " members join the set " + pool.pool + ".",
-  command: (v) => ["pool", "add", pool.pool, ...words(v.members)],
+  command: (v) => ["pool", "add", pool.pool, ...words(v.members), ...options({reason: v.reason})],
   request: (v) => ({
     method: "POST",
     path: pathOf("pools", pool.pool, "resources"),
@@ -93,7 +93,7 @@ export const removeMembers = (pool) => ({
   fields: [{name: "members", label: "Names, separated by blanks", required: true}, REASON],
   what: (v) => count(words(v.members).length) + " members leave the set " + pool.pool
     + "; the server refuses while one of them is in use.",
-  command: (v) => ["pool", "remove", pool.pool, ...words(v.members)],
+  command: (v) => ["pool", "remove", pool.pool, ...words(v.members), ...options({reason: v.reason})],
   request: (v) => ({
     method: "DELETE",
     path: pathOf("pools", pool.pool, "resources"),
@@ -113,10 +113,12 @@ function valuesOf(lease) {
 export const revokeLease = (lease) => ({
   title: "Revoke",
   danger: true,
-  fields: [{name: "after", label: "Notice", hint: "0, 30, 5m", value: "0"}, REASON],
-  what: (v) => lease.holder + " loses " + valuesOf(lease) + (v.after && v.after !== "0"
-    ? " after " + v.after + "; until then the lease is revoking and the holder can stop in order."
-    : " at once. Its token stops verifying."),
+  fields: [{name: "after", label: "Free the values after", hint: "0, 30, 5m; empty: when the holder acknowledges", value: "0"},
+    REASON],
+  what: (v) => v.after === "0" ? lease.holder + " loses " + valuesOf(lease) + " at once. Its token stops verifying."
+    : "The token of " + lease.holder + " stops verifying now. " + (v.after === ""
+      ? "Its values stay blocked until it acknowledges, or you reclaim the lease."
+      : "Its values are free after " + v.after + ", or earlier if it acknowledges."),
   command: (v) => ["revoke", lease.lease, ...options({after: v.after, reason: v.reason})],
   request: (v) => ({method: "POST", path: pathOf("leases", lease.lease, "revoke"), body: given(v)}),
 });
@@ -125,8 +127,8 @@ export const reclaimLease = (lease) => ({
   title: "Reclaim",
   danger: true,
   fields: [REASON],
-  what: () => "The offline lease of " + lease.holder + " ends now instead of at its deadline, and " + valuesOf(lease)
-    + " can be given to others.",
+  what: () => "The revoked lease of " + lease.holder + " ends without its acknowledgment, and " + valuesOf(lease)
+    + " can be given to others. Do it only if you know that the holder has stopped.",
   command: (v) => ["reclaim", lease.lease, ...options({reason: v.reason})],
   request: (v) => ({method: "POST", path: pathOf("leases", lease.lease, "reclaim"), body: given(v)}),
 });
@@ -134,8 +136,9 @@ export const reclaimLease = (lease) => ({
 export const releaseLease = (lease) => ({
   title: "Release",
   danger: true,
-  fields: [{name: "now", label: "Skip the grace period", type: "checkbox"}, REASON],
-  what: () => "The lease ends as if " + lease.holder + " had released it.",
+  fields: [{name: "now", label: "Do not keep a sticky value", type: "checkbox"}, REASON],
+  what: (v) => "The lease ends as if " + lease.holder + " had released it" + (v.now ? "."
+    : "; a sticky pool keeps the value for it for a while."),
   command: (v) => ["release", lease.lease, lease.holder, lease.epoch, ...options({now: v.now, reason: v.reason})],
   request: (v) => ({
     method: "POST",
@@ -161,9 +164,8 @@ export const disownHolder = (holder, leases) => ({
   title: "Disown",
   danger: true,
   fields: [{name: "pool", label: "Only in the pool", hint: "empty: in all pools"}, REASON],
-  what: (v) => "Sticky values of " + holder + (v.pool ? " in " + v.pool : "")
-    + " are kept for it no longer: the next allocation gets another one. Its " + count(leases)
-    + " live leases stay.",
+  what: (v) => "All leases of " + holder + (v.pool ? " in " + v.pool : ", " + leases + ",")
+    + " end now, and their values are not kept for it. Leases in revoking stay until they are acknowledged.",
   command: (v) => ["disown", holder, ...options({pool: v.pool, reason: v.reason})],
   request: (v) => ({method: "POST", path: pathOf("holders", holder, "disown"), body: given(v)}),
 });
@@ -191,6 +193,6 @@ export const ruleAdd = (trigger) => ({
   fields: [{name: "id", label: "Id", required: true}, {name: "trigger", label: "Trigger", value: trigger, required: true},
     REASON],
   what: (v) => "The rule " + (v.id || "…") + " wants " + (v.trigger || "…") + ": a sensor of this trigger starts.",
-  command: (v) => ["rule", "set", v.id || "ID", v.trigger || "TRIGGER"],
+  command: (v) => ["rule", "set", v.id || "ID", v.trigger || "TRIGGER", ...options({reason: v.reason})],
   request: (v) => ({method: "PUT", path: pathOf("rules", v.id || "ID"), body: given({trigger: v.trigger, reason: v.reason})}),
 });

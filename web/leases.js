@@ -132,13 +132,14 @@ export async function showLease(id, still) {
   }
   setText(note, "");
   factsShow($("lease-facts"), leaseFacts(lease));
-  const live = ["reserved", "active", "offline", "revoking", "overdue", "waiting"].includes(lease.state);
-  buttons($("lease-act"), live ? [
-    button("Revoke …", "operator", () => revokeLease(lease)),
-    button("Release …", "holder", () => releaseLease(lease)),
-    lease.state === "offline" && button("Reclaim …", "operator", () => reclaimLease(lease)),
-    button("Give to another holder …", "operator", () => rekeyLease(lease)),
-  ] : []);
+  const held = ["active", "offline"].includes(lease.state);
+  const live = held || ["reserved", "waiting", "overdue"].includes(lease.state);
+  buttons($("lease-act"), [
+    live && button("Revoke …", "operator", () => revokeLease(lease)),
+    live && button("Release …", "holder", () => releaseLease(lease)),
+    lease.state === "revoking" && button("Reclaim …", "operator", () => reclaimLease(lease)),
+    held && button("Give to another holder …", "operator", () => rekeyLease(lease)),
+  ]);
   await showLife("lease-life", {lease: id}, still);
 }
 
@@ -173,10 +174,10 @@ export async function showHolder(holder, still) {
     return;
   }
   leaseTable($("view-holder").querySelector(".leases"), page.leases);
-  setText($("holder-note"), page.leases.length === 0 ? "It holds nothing now."
-    : count(page.leases.length) + (page.cursor === "0" ? "" : " and more") + " live "
-      + (page.leases.length === 1 ? "lease" : "leases"));
-  buttons($("holder-act"), [button("Disown …", "operator", () => disownHolder(holder, page.leases.length))]);
+  const words = count(page.leases.length) + (page.cursor === "0" ? "" : " and more") + " live "
+    + (page.leases.length === 1 && page.cursor === "0" ? "lease" : "leases");
+  setText($("holder-note"), page.leases.length === 0 ? "It holds nothing now." : words);
+  buttons($("holder-act"), [button("Disown …", "operator", () => disownHolder(holder, words))]);
   await showLife("holder-life", {holder}, still);
 }
 
@@ -204,10 +205,14 @@ export async function find(query) {
   setText($("find-note"), "Looking …");
   $("find-pool").hidden = true;
   $("view-find").querySelector(".leases").replaceChildren();
+  const mine = found;
   await showPoolNamed(query);
   const lease = await leaseByValue(query);
+  if (mine !== found) {
+    return;
+  }
   if (lease) {
-    found.leases.push(lease);
+    mine.leases.push(lease);
   }
   await findMore();
 }

@@ -127,6 +127,7 @@ export async function showPool(name, still) {
   const known = poolKnown(pool);
   const rates = known.rates;
   const worry = trouble(known, pool);
+  poolBar.hidden = false;
   barShow(poolBar, pool);
   setText($("pool-why"), worry.why);
   $("pool-why").className = worry.level === "bad" ? "soon" : worry.level === "warn" ? "warned" : "dim";
@@ -139,7 +140,8 @@ export async function showPool(name, still) {
     ["Excluded", count(pool.excluded)],
     ["Next free by itself", momentAndDistance(pool.next_free)],
     ...(pool.overdue_since ? [["Counts are older than", momentAndDistance(pool.overdue_since)]] : []),
-    ["Lease of a newcomer", Number(pool.effective_lease) > 0 ? duration(Number(pool.effective_lease)) : "no end"],
+    ["Lease of a newcomer", Number(pool.effective_lease) > 0 ? duration(Number(pool.effective_lease))
+      : pool.options.sticky === "yes" && Number(pool.options.lease) > 0 ? "0 s (force-zero)" : "no end"],
     ["Given in all", count(pool.allocated_total)],
     ["Returned to sticky holders", count(pool.returned_total)],
     ["Released", count(pool.released_total)],
@@ -161,8 +163,10 @@ export async function showPool(name, still) {
 // Another pool is shown: nothing of the one before stays.
 export function poolForget() {
   historyOf = "";
-  $("pool-act").dataset.key = "";
+  $("pool-map").dataset.key = "";
   $("pool-map").replaceChildren();
+  $("map-box").hidden = $("line-box").hidden = true;
+  poolBar.hidden = true;
   for (const box of ["chart-used", "chart-flow", "chart-lease", "chart-rate"]) {
     $(box).replaceChildren();
   }

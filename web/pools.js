@@ -20,7 +20,7 @@ let order = {by: "full", down: true};
 // ---- What the last looks say about how fast a pool changes; see GROWTH_SECONDS ----
 
 export function usedOf(pool) {
-  return Number(pool.size) - Number(pool.free);
+  return STATES.reduce((sum, state) => sum + Number(pool[state]), 0);
 }
 
 function learn(known, pool) {
@@ -315,8 +315,14 @@ export function showMorePools() {
 }
 
 // What is known of one, for its own view; it need not be in the list.
+const others = new Map();
+
 export function poolKnown(pool) {
-  const known = pools.get(pool.pool) || {};
+  const known = pools.get(pool.pool) || others.get(pool.pool) || {};
+  if (!pools.has(pool.pool)) {
+    others.clear(); // one is shown at a time
+    others.set(pool.pool, known);
+  }
   learn(known, pool);
   return known;
 }

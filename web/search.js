@@ -19,7 +19,7 @@ function add(list, kind, text, why, ...path) {
 }
 
 async function values(query, found) {
-  const slash = query.lastIndexOf("/");
+  const slash = query.indexOf("/");
   if (slash <= 0 || slash === query.length - 1) {
     return;
   }
@@ -68,6 +68,7 @@ async function look(query) {
 }
 
 export function searchClose() {
+  clearTimeout(timer);
   turn++;
   $("found").hidden = true;
   $("query").setAttribute("aria-expanded", "false");

@@ -161,6 +161,7 @@ class Commands(HttpCase):
             GET /v1/pools/ports
             GET /v1/pools?count=100
             GET /v1/pools/devices/metrics
+            GET /v1/pools/devices/history?step=hour
             DELETE /v1/pools/gpus/resources?name=gpu-2
             POST /v1/pools/ports/leases {"holder": "job/42", "count": 2, "ttl": 60, "meta": {"a": [1]}}
             GET /v1/leases/L
@@ -205,6 +206,8 @@ class Commands(HttpCase):
             DELETE /v1/sensors/s1
             DELETE /v1/rules/r1
             GET /v1/cluster/nodes
+            GET /v1/users
+            GET /v1/whoami
         """
         for line in script.strip().splitlines():
             method, path, *body = line.split(None, 2)
@@ -229,10 +232,10 @@ class Commands(HttpCase):
             seen.add((method.lower(), path.split("?")[0]))
         for path, methods in self.ask("GET", "/openapi.json").json["paths"].items():
             shape = re.compile(re.sub("{[a-z]+}", "[^/]+", path) + "$")
-            # A stream, what only a sensor that runs can do, and what only a cluster can.
+            # A stream, what only a sensor that runs can do, what only a cluster can, and a user with a name.
             elsewhere = ("/v1/events", "/v1/events/emit", "/v1/sensors/heartbeat", "/v1/sensors/{ref}/rules",
                          "/v1/sensors/{ref}/logs", "/v1/sensors/{ref}/reset", "/v1/cluster/step-down",
-                         "/v1/cluster/close", "/v1/cluster/nodes/{name}")
+                         "/v1/cluster/close", "/v1/cluster/nodes/{name}", "/v1/users/{name}")
             ours = path.startswith("/v1/") and path not in elsewhere
             for method in methods if ours else ():
                 self.assertTrue(any(m == method and shape.match(p) for m, p in seen),
