@@ -4,6 +4,9 @@ import {$, setText} from "./show.js";
 const CREDENTIALS = "tenure-credentials"; // in the storage of this tab, which ends with it
 const RANKS = ["none", "reader", "holder", "operator", "admin"];
 
+const PATIENCE_MS = 15000; // for an answer
+const SILENCE_MS = 40000; // of a stream, which says something every 15 seconds
+
 let away = false;
 let me = null; // what WHOAMI says; null: not asked yet
 let onRefused = () => {};
@@ -57,11 +60,21 @@ async function problemOf(response) {
   return error;
 }
 
-// Without the browser's own credentials: its dialog would hide ours.
+// A node that follows sends writes to the owner of the log, which is another origin.
+function elsewhere() {
+  const error = new Error("This node does not own the log. Open the page of the node that does: see Health.");
+  error.status = 307;
+  return error;
+}
+
+// Without the browser's own credentials: its dialog would hide ours. A refusal of credentials that are no
+// longer ours says nothing.
 async function ask(path, options) {
+  const sentAs = sessionStorage.getItem(CREDENTIALS);
   let response;
   try {
-    response = await fetch(path, {credentials: "omit", cache: "no-store", ...options});
+    response = await fetch(path, {credentials: "omit", cache: "no-store", redirect: "manual",
+      signal: AbortSignal.timeout(PATIENCE_MS), ...options});
   } catch (error) {
     if (error.name !== "AbortError") {
       setAway(true, "The server does not answer; what is shown may be old.");
@@ -69,9 +82,12 @@ async function ask(path, options) {
     throw error;
   }
   setAway(false);
+  if (response.type === "opaqueredirect") {
+    throw elsewhere();
+  }
   if (!response.ok) {
     const error = await problemOf(response);
-    if (response.status === 401) {
+    if (response.status === 401 && sentAs === sessionStorage.getItem(CREDENTIALS)) {
       onRefused(error);
     }
     throw error;
@@ -110,8 +126,20 @@ export async function send(method, path, body) {
   return response.json();
 }
 
-// Server-sent events. Calls seen(kind, data) for each; returns when the stream has ended.
-export async function listen(path, signal, opened, seen) {
+// Server-sent events. Calls seen(kind, data) for each; returns when the stream has ended or is silent.
+export async function listen(path, control, opened, seen) {
+  let quiet = setTimeout(() => control.abort(), SILENCE_MS);
+  try {
+    await listenTo(path, control.signal, opened, seen, () => {
+      clearTimeout(quiet);
+      quiet = setTimeout(() => control.abort(), SILENCE_MS);
+    });
+  } finally {
+    clearTimeout(quiet);
+  }
+}
+
+async function listenTo(path, signal, opened, seen, heard) {
   const response = await ask(path, {headers: headers({Accept: "text/event-stream"}), signal});
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
@@ -121,6 +149,7 @@ export async function listen(path, signal, opened, seen) {
     if (done) {
       return;
     }
+    heard();
     const parts = (text + value).split("\n\n");
     text = parts.pop();
     for (const part of parts) {
@@ -137,10 +166,10 @@ export async function listen(path, signal, opened, seen) {
 
 // ---- Who we are ----
 
-// {name, role}; a server without users lets everybody do everything.
+// {name, role}; asked again until the server has said it.
 export async function whoAmI() {
   if (me === null) {
-    me = await tryGet("/v1/whoami") || {name: "", role: loggedIn() ? "operator" : "admin"};
+    me = await get("/v1/whoami");
   }
   return me;
 }

@@ -1,9 +1,9 @@
 // The page: where it is, what it shows, and that this is fresh.
 import {actStart, whenDone} from "./act.js";
-import {eventsOpen, eventsStart, eventsStop, lifeForget} from "./events.js";
+import {eventsOpen, eventsShow, eventsStart, eventsStop, lifeForget} from "./events.js";
 import {showHealth, showHealthView} from "./health.js";
 import {find, findMore, firstPage, nextPage, showHolder, showLease, showPoolLeases, showValue} from "./leases.js";
-import {loginStart} from "./login.js";
+import {loginStart, showMe} from "./login.js";
 import {poolForget, showPool} from "./pool.js";
 import {poolFilter, poolsStart, showMorePools, showPools} from "./pools.js";
 import {searchClose, searchStart} from "./search.js";
@@ -96,6 +96,8 @@ function failed(error) {
     const notes = {pool: "leases-note", sensors: "sensors-note", value: "value-note", holder: "holder-note",
       sensor: "sensor-why", lease: "lease-note"};
     setText($(notes[view] || "find-note"), error.message);
+  } else if (!/fetch|network/i.test(error.message) && !["AbortError", "TimeoutError", "SyntaxError"].includes(error.name)) {
+    console.error(error); // a mistake of this page
   }
 }
 
@@ -109,7 +111,7 @@ async function refresh() {
   }
   refreshing = true;
   again = false;
-  const jobs = [showHealth()];
+  const jobs = [showHealth(), showMe()];
   const before = location.hash;
   const still = () => location.hash === before;
   if (view === "pools") {
@@ -188,12 +190,16 @@ function start() {
   addEventListener("hashchange", route);
   addEventListener("pagehide", eventsStop);
   document.addEventListener("visibilitychange", () => {
-    eventsOpen();
+    eventsShow();
     if (!document.hidden) {
       refresh();
     }
   });
-  setInterval(() => document.hidden || refresh(), POLL_MS);
+  setInterval(() => document.hidden || $("login").open || refresh(), POLL_MS);
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    $("main").focus();
+  });
   addEventListener("keydown", keys);
   $("help-close").addEventListener("click", () => $("help").close());
   actStart();
@@ -201,10 +207,7 @@ function start() {
   poolsStart();
   searchStart();
   whenDone(refresh);
-  loginStart(() => {
-    eventsOpen();
-    route();
-  });
+  loginStart();
   eventsOpen();
   route();
 }

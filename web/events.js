@@ -93,13 +93,13 @@ async function eventsBefore(filter) {
   }
 }
 
-async function pagesAfter(filter, after) {
+async function pagesAfter(filter, after, still) {
   const events = [];
   for (let i = 0; ; i++) {
     const reply = await page(filter, {after, count: 1000});
     events.push(...reply.events);
     after = reply.next;
-    if (!reply.more || i === LIFE_PAGES) {
+    if (!reply.more || i === LIFE_PAGES || (still && !still())) {
       return {events, next: after, oldest: reply.oldest};
     }
   }
@@ -124,6 +124,12 @@ export async function eventsOpen() {
   await eventsGoOn();
 }
 
+// The page is hidden or seen again: what happened meanwhile is shown, too.
+export function eventsShow() {
+  eventsStop();
+  eventsGoOn();
+}
+
 async function eventsGoOn() {
   if (paused || document.hidden) {
     return;
@@ -143,6 +149,7 @@ async function eventsGoOn() {
     }
     await eventsListen(filter, mine);
   } catch (error) {
+    last = error.status === 400 ? null : last; // after a restore: the server does not know it
     if (mine === turn && error.name !== "AbortError") {
       setText($("event-note"), error.status === undefined ? "disconnected, retrying" : error.message);
     }
@@ -156,7 +163,7 @@ async function eventsListen(filter, mine) {
   const {pool, holder} = filter;
   const query = new URLSearchParams({...(pool && {pool}), ...(holder && {holder}), after: last});
   stream = new AbortController();
-  await listen("/v1/events?" + query, stream.signal, () => setText($("event-note"), "live"), (kind, event) => {
+  await listen("/v1/events?" + query, stream, () => setText($("event-note"), "live"), (kind, event) => {
     if (mine !== turn) {
       return;
     }
@@ -244,21 +251,37 @@ export function eventsStart() {
 
 // ---- A life: all that is retained about one lease, value or holder, newest first ----
 
-const lives = new Map(); // the list -> {key, next, lines}
+const lives = new Map(); // the list -> {key, next, looking}
 
-export async function showLife(id, filter, still) {
+// Looking through a million events takes a while: nobody waits for it, and one look is under way at a time.
+export function showLife(id, filter, still) {
   const key = JSON.stringify(filter);
   const known = lives.get(id);
-  const after = known && known.key === key ? known.next : "0.0";
-  const {events, next} = await pagesAfter(filter, after);
+  if (known && known.key === key && known.looking) {
+    return;
+  }
+  const life = known && known.key === key ? known : {key, next: "0.0"};
+  life.looking = true;
+  lives.set(id, life);
+  lifeLook(id, life, filter, () => still() && lives.get(id) === life).catch(() => {}).finally(() => {
+    life.looking = false;
+  });
+}
+
+async function lifeLook(id, life, filter, still) {
+  const list = $(id);
+  const after = life.next;
+  if (after === "0.0") {
+    list.replaceChildren(element("li", "dim", "Looking …"));
+  }
+  const {events, next} = await pagesAfter(filter, after, still);
   if (!still()) {
     return;
   }
-  const list = $(id);
   if (after === "0.0") {
     list.replaceChildren();
   }
-  lives.set(id, {key, next});
+  life.next = next;
   events.slice(-LIFE_LINES).forEach((event) => list.prepend(eventLine(event.kind, event)));
   while (list.children.length > LIFE_LINES) {
     list.lastChild.remove();

@@ -124,7 +124,7 @@ export async function showLease(id, still) {
     setText(note, error.message);
     $("lease-facts").replaceChildren();
     buttons($("lease-act"), []);
-    await showLife("lease-life", {lease: id}, still);
+    showLife("lease-life", {lease: id}, still);
     return;
   }
   if (!still()) {
@@ -140,7 +140,7 @@ export async function showLease(id, still) {
     lease.state === "revoking" && button("Reclaim …", "operator", () => reclaimLease(lease)),
     held && button("Give to another holder …", "operator", () => rekeyLease(lease)),
   ]);
-  await showLife("lease-life", {lease: id}, still);
+  showLife("lease-life", {lease: id}, still);
 }
 
 // ---- One value ----
@@ -163,7 +163,7 @@ export async function showValue(pool, value, still) {
     [free ? "Until" : "Ends", momentAndDistance(found.until)],
     ["Lease before", found.last_lease ? link(found.last_lease, "lease", found.last_lease) : "–"],
   ]);
-  await showLife("value-life", {pool, value}, still);
+  showLife("value-life", {pool, value}, still);
 }
 
 // ---- One holder ----
@@ -178,7 +178,7 @@ export async function showHolder(holder, still) {
     + (page.leases.length === 1 && page.cursor === "0" ? "lease" : "leases");
   setText($("holder-note"), page.leases.length === 0 ? "It holds nothing now." : words);
   buttons($("holder-act"), [button("Disown …", "operator", () => disownHolder(holder, words))]);
-  await showLife("holder-life", {holder}, still);
+  showLife("holder-life", {holder}, still);
 }
 
 // ---- Finding ----

@@ -2,12 +2,18 @@
 import {logIn, logOut, loggedIn, whenRefused, whoAmI} from "./api.js";
 import {$, setText} from "./show.js";
 
-let again = () => {};
-
-async function show() {
+export async function showMe() {
   const me = await whoAmI().catch(() => null);
   setText($("me"), me && me.name ? me.name + " (" + me.role + ")" : "");
   $("log-out").hidden = !loggedIn();
+}
+
+// What the user before has seen is not for the next one.
+function forget() {
+  for (const list of document.querySelectorAll("main tbody, main ol, main ul, main dl.facts, main .leases, main .act")) {
+    list.replaceChildren();
+    delete list.dataset.key;
+  }
 }
 
 function refused() {
@@ -15,30 +21,27 @@ function refused() {
     logOut();
     setText($("login-note"), "Wrong name or secret, or the user is no more.");
   }
+  forget();
   if (!$("login").open) {
     $("login").showModal();
   }
 }
 
-async function submit(event) {
+// Loaded anew, nothing of the user before is left.
+function submit(event) {
   event.preventDefault();
-  setText($("login-note"), "");
   logIn($("login-name").value, $("login-secret").value);
   $("login-secret").value = "";
-  $("login").close();
-  await show();
-  again();
+  location.reload();
 }
 
-// `fresh` is called when somebody else looks at the page from now on.
-export function loginStart(fresh) {
-  again = fresh;
+export function loginStart() {
   whenRefused(refused);
-  $("login-form").addEventListener("submit", (event) => submit(event));
-  $("log-out").addEventListener("click", async () => {
+  $("login-form").addEventListener("submit", submit);
+  $("log-out").addEventListener("click", () => {
     logOut();
-    await show();
-    again();
+    location.reload();
   });
-  show();
+  $("login").addEventListener("cancel", (event) => event.preventDefault());
+  showMe();
 }

@@ -1,7 +1,7 @@
 // Sensors: which there are, which run, why, and how they fare; and one of them with its output.
 import {button, buttons} from "./act.js";
 import {ruleAct, ruleAdd, sensorAct} from "./actions.js";
-import {get, pathOf, tryGet} from "./api.js";
+import {get, mayDo, pathOf, tryGet} from "./api.js";
 import {showLife} from "./events.js";
 import {$, count, duration, element, factsShow, link, momentAndDistance, setText} from "./show.js";
 
@@ -82,6 +82,10 @@ let logOf = "";
 let logPosition = "";
 
 async function showLog(ref, still) {
+  if (!mayDo("operator")) {
+    setText($("sensor-log-note"), "Only operators may read it.");
+    return;
+  }
   if (logOf !== ref) {
     logOf = ref;
     logPosition = "";
@@ -102,6 +106,9 @@ async function showLog(ref, still) {
     }
   }
   setText($("sensor-log-note"), box.textContent === "" ? "No output yet." : "");
+  if (page.more) {
+    await showLog(ref, still);
+  }
 }
 
 async function showRules(trigger, still) {
@@ -122,7 +129,7 @@ async function showRules(trigger, still) {
     return;
   }
   setText($("sensor-rules-note"), found.length === 0 ? "No rule wants it: it does not run." : "");
-  const key = found.map((rule) => rule.id + rule.enabled).join();
+  const key = mayDo("operator") + found.map((rule) => rule.id + rule.enabled).join();
   const list = $("sensor-rules");
   if (list.dataset.key === trigger + key) {
     return;
@@ -138,7 +145,8 @@ async function showRules(trigger, still) {
 }
 
 export async function showSensor(ref, still) {
-  const [status, info] = await Promise.all([get(pathOf("sensors", ref, "status")), tryGet(pathOf("sensors", ref))]);
+  const [status, info] = await Promise.all([get(pathOf("sensors", ref, "status")),
+    mayDo("operator") ? tryGet(pathOf("sensors", ref)) : null]);
   if (!still()) {
     return;
   }
@@ -170,5 +178,6 @@ export async function showSensor(ref, still) {
       : button("Enable …", "operator", () => sensorAct(ref, "enable", "Rules start it again.")),
     button("Add a rule …", "operator", () => ruleAdd(status.trigger)),
   ]);
-  await Promise.all([showRules(status.trigger, still), showLog(ref, still), showLife("sensor-life", {kind: "sensor.", text: ref}, still)]);
+  showLife("sensor-life", {kind: "sensor.", text: ref}, still);
+  await Promise.all([showRules(status.trigger, still), showLog(ref, still)]);
 }

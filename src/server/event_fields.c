@@ -174,10 +174,13 @@ static struct tn_bytes value_text(const struct engine_event_value *value,
                : tn_bytes_of(text, kernel_value_format(value->format, value->number, text));
 }
 
-static bool has_value(const struct engine_event *event, struct tn_bytes wanted) {
+/* Of this pool, if one is named. */
+static bool has_value(const struct engine_event *event, struct tn_bytes wanted,
+                      struct tn_bytes pool) {
     char text[KERNEL_VALUE_TEXT_MAX];
     for (uint32_t i = 0; i < event->fact.value_count; i++) {
-        if (tn_bytes_equal(value_text(&event->values[i], text), wanted)) {
+        if ((pool.len == 0 || tn_bytes_equal(event->values[i].pool, pool)) &&
+            tn_bytes_equal(value_text(&event->values[i], text), wanted)) {
             return true;
         }
     }
@@ -233,7 +236,7 @@ bool server_event_passes(const struct engine_event *event,
     return (filter->kind.len == 0 || is_kind(fact, filter->kind)) &&
            (filter->lease.lsn == 0 || kernel_lease_id_compare(fact->lease, filter->lease) == 0) &&
            (filter->actor.len == 0 || tn_bytes_equal(fact->actor, filter->actor)) &&
-           (filter->value.len == 0 || has_value(event, filter->value)) &&
+           (filter->value.len == 0 || has_value(event, filter->value, filter->pool)) &&
            (filter->text.len == 0 || says(event, filter->text)) &&
            (filter->pool.len == 0 || in_pool(event, filter->pool)) &&
            (filter->holder.len == 0 || tn_bytes_equal(fact->holder, filter->holder) ||

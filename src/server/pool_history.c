@@ -289,6 +289,10 @@ enum tn_result read_pool_history(struct server_request *request) {
     uv_mutex_lock(&history->lock);
     const struct history_pool *pool =
         pool_find(history, server_refusal_name_hash(name.at, name.len));
+    if (pool != NULL &&
+        (strlen(pool->name) != name.len || memcmp(pool->name, name.at, name.len) != 0)) {
+        pool = NULL; /* another pool, whose name has the same hash */
+    }
     protocol_write_map(w, COLUMN_COUNT + 3);
     protocol_write_text(w, "pool");
     protocol_write_bulk(w, name.at, name.len);

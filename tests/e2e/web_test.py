@@ -412,9 +412,37 @@ class Page(Case):
         self.click("#act-go")
         self.see("#act-result", "Done")
         self.click("#act-cancel")
+
+        def again():
+            """The button acts on what is shown now."""
+            self.press("Change …")
+            shown = self.browser.value("document.getElementById('act-lease').value")
+            self.click("#act-cancel")
+            return shown == "60"
+        until(again, "the new policy")
         self.press("Drop …")
         self.click("#act-go")
         self.see("#act-result", "Done")
+
+    def test_disown_ends_the_leases_as_it_says(self):
+        self.do("POOL", "CREATE", "owned", "RANGE", 1, 5)
+        for _ in range(2):
+            self.do("ALLOC", "owned", "leaver")
+        self.show("#/holder/leaver")
+        self.see("#holder-note", "2 live leases")
+        self.press("Disown …")
+        self.see("#act-what", "All leases of leaver, 2 live leases, end now")
+        self.click("#act-go")
+        self.see("#act-result", "Done")
+        self.see("#holder-note", "holds nothing now")
+
+    def test_a_map_is_there_again(self):
+        self.do("POOL", "CREATE", "mapped", "RANGE", 1, 2)
+        self.show("#/pool/mapped")
+        for view, cells in (("#/pool/mapped", 1), ("#/events", 0), ("#/pool/mapped", 1)):
+            self.browser.value("location.hash = %s" % json.dumps(view))
+            until(lambda cells=cells: self.browser.value(
+                "document.querySelectorAll('#pool-map .cell').length") == cells, view)
 
     def test_a_refusal_is_shown_and_nothing_is_closed(self):
         self.do("POOL", "CREATE", "used", "RANGE", 1, 5)
