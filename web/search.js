@@ -10,12 +10,10 @@ let turn = 0;
 let timer = null;
 
 function add(list, kind, text, why, ...path) {
-  const item = element("li");
   const a = link(text, ...path);
   a.append(" ", element("span", "dim", why || kind));
-  item.append(a);
-  item.setAttribute("role", "option");
-  list.push(item);
+  a.setAttribute("role", "option");
+  list.push(a);
 }
 
 async function values(query, found) {
