@@ -39,6 +39,7 @@ FINDERS = {
     "states": "CRASH",
     "cluster": "CLUSTER",
     "stories": "STORIES",
+    "names": "NAMES",
     "engines": "ENGINES",
     "abroad": "ABROAD",
     "deadline": "DEADLINE",

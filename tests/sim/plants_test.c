@@ -10,6 +10,7 @@
  *   CRASH   states_test: a workload of each kind and the disks that a crash may leave of it
  *   CLUSTER cluster_test: three replicated logs over a fake etcd, two minutes of mishaps a seed
  *   STORIES replica_log_test: single stories of the same; they have no seeds
+ *   NAMES   replica_name_test: the same, of nodes that have one name
  *   ENGINES engines_test: three whole engines over those, forty seconds of mishaps a seed
  *   ABROAD, DEADLINE  supervisor_abroad_test, guardian_deadline_test: sensors of a cluster; no seeds */
 #include <setjmp.h>
@@ -29,7 +30,7 @@
 #define SEEDS_QUICK 5u  /* bugs that are found this soon are tried by default */
 #define SECONDS_MAX 20u /* of processor time: a seed that takes more counts as one without end */
 
-enum finder { MODEL, WORLD, CRASH, CLUSTER, STORIES, ENGINES, ABROAD, DEADLINE, FINDERS };
+enum finder { MODEL, WORLD, CRASH, CLUSTER, STORIES, NAMES, ENGINES, ABROAD, DEADLINE, FINDERS };
 
 static const char *const finders[FINDERS] = {
     [MODEL] = "model_test",
@@ -37,6 +38,7 @@ static const char *const finders[FINDERS] = {
     [CRASH] = "states_test",
     [CLUSTER] = "cluster_test",
     [STORIES] = "replica_log_test",
+    [NAMES] = "replica_name_test",
     [ENGINES] = "engines_test",
     [ABROAD] = "supervisor_abroad_test",
     [DEADLINE] = "guardian_deadline_test",
