@@ -37,7 +37,7 @@ static bool secret_set(struct config_user *user, const char *text, char reason[C
 
 /* No pattern at all would be the same as no key, and let the user do everything. */
 static bool patterns_add(char **list, const char *text, char reason[CONFIG_REASON_MAX]) {
-    if (*text == '\0') {
+    if (text[strspn(text, " \t,")] == '\0') {
         return config_refuse(reason, "the pattern is missing; omit the key, or use * for all");
     }
     size_t old = *list == NULL ? 0 : strlen(*list);

@@ -40,10 +40,23 @@ static enum tn_result secret_parse(struct tn_bytes word, struct protocol_call *c
     return TN_R_OK;
 }
 
-/* `*` alone is no limit. An empty list would be the same, and is more likely a mistake. */
+static bool is_separator(uint8_t c) {
+    return c == ' ' || c == '\t' || c == ',';
+}
+
+static const char *patterns_fault(struct tn_bytes word) {
+    uint32_t i = 0;
+    while (i < word.len && is_separator(word.at[i])) {
+        i++;
+    }
+    return word.len > 0 && i == word.len ? "it contains no pattern"
+                                         : protocol_name_fault(word, KERNEL_PATTERNS_MAX);
+}
+
+/* `*` alone is no limit. A list without a pattern is more likely a mistake. */
 static enum tn_result patterns_parse(const char *what, uint32_t field, struct tn_bytes word,
                                      struct protocol_call *call, struct tn_bytes *ret_patterns) {
-    const char *why = protocol_name_fault(word, KERNEL_PATTERNS_MAX);
+    const char *why = patterns_fault(word);
     if (why != NULL) {
         return refuse(call, TN_R_MALFORMED, "%s: %s; use * for all", what, why);
     }

@@ -154,6 +154,11 @@ static bool collect_query(struct protocol_words *w) {
             .given = PROTOCOL_GIVEN_TEXT, .query = true, .value = query.value};
         uint32_t i = protocol_words_find(w, query.name, &field.list);
         if (i < w->route->form->count) {
+            /* URLs get into logs and histories, and the redirect of a follower repeats them. */
+            if (w->route->form->arguments[i].bind == PROTOCOL_B_SECRET) {
+                return protocol_words_refuse(w, TN_R_MALFORMED,
+                                             "secret: send it in the body, not in the URL");
+            }
             if (!field_set(w, i, query.name, field)) {
                 return false;
             }

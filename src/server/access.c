@@ -110,9 +110,10 @@ static void user_end(struct access *access, struct access_user *user) {
     user->generation++;
 }
 
+/* A text of blanks only is kept: it matches nothing, whereas no text matches everything. */
 static bool list_set(struct access_list *list, const char *patterns) {
     char *copy = NULL;
-    if (patterns != NULL && patterns[strspn(patterns, BLANKS)] != '\0') {
+    if (patterns != NULL && patterns[0] != '\0') {
         copy = strdup(patterns);
         if (copy == NULL) {
             return false;

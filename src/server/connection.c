@@ -337,6 +337,7 @@ static void client_run(struct server_client *client) {
 /* The handshake of TLS is over: a client certificate may name a user. */
 static void established(void *owner) {
     struct server_connection *connection = owner;
+    server_users_look(connection->server);
     connection->arrived = server_tls_login(&connection->transport, &connection->server->access);
     connection->client.login = connection->arrived;
 }

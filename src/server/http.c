@@ -234,6 +234,9 @@ void server_http_review(struct server *server) {
     for (struct http_connection *c = LIST_FIRST(&http->connections); c != NULL;
          c = LIST_NEXT(c, place)) {
         struct http_exchange *exchange = c->exchange;
+        if (exchange == NULL && http_arrived_is_void(c)) {
+            (void)shutdown(c->socket, SHUT_RDWR);
+        }
         if (exchange == NULL || exchange->client.login.user == NULL ||
             access_user_of(&server->access, &exchange->client.login)->role != PROTOCOL_NOBODY) {
             continue;

@@ -80,6 +80,12 @@ static bool login(struct http_exchange *exchange) {
     return step == SERVER_LOGIN_GOOD;
 }
 
+bool http_arrived_is_void(const struct http_connection *connection) {
+    const struct access_login *arrived = &connection->arrived;
+    return arrived->user != NULL && !arrived->user->is_fixed &&
+           access_user_of(&connection->http->server->access, arrived)->role == PROTOCOL_NOBODY;
+}
+
 bool http_access(struct http_exchange *exchange, enum protocol_role role) {
     struct server *server = exchange->client.server;
     server_users_look(server);
@@ -93,6 +99,9 @@ bool http_access(struct http_exchange *exchange, enum protocol_role role) {
     enum tn_result code = access_role(user, role);
     if (code != TN_R_OK) {
         http_answer_refusal(exchange, code, NULL);
+    }
+    if (code == TN_R_NOAUTH && http_arrived_is_void(exchange->connection)) {
+        http_header_out(exchange, MHD_HTTP_HEADER_CONNECTION, "close");
     }
     return code == TN_R_OK;
 }

@@ -213,6 +213,9 @@ void http_exchange_look(struct http_exchange *exchange);
 /* Whether the client's user has this role. False: the exchange has been answered, or it waits for the
  * login and is served again after it. */
 bool http_access(struct http_exchange *exchange, enum protocol_role role);
+/* Whether the login that the connection itself proves, by a client certificate, has become void. A new
+ * connection with the same certificate may have a valid one. */
+bool http_arrived_is_void(const struct http_connection *connection);
 void http_answer_refusal(struct http_exchange *exchange, enum tn_result code, const char *detail);
 
 /* http_guard.c: whether this origin may be answered at all. */

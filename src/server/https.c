@@ -314,6 +314,7 @@ static void transport_established(void *owner) {
     struct sockaddr_storage from;
     socklen_t len = sizeof from;
     relay->established = true;
+    server_users_look(http->server);
     relay->arrived = server_tls_login(&relay->transport, &http->server->access);
     if (http->daemon == NULL || http->draining || !pair_make(relay) ||
         getpeername(transport_socket(&relay->transport), (struct sockaddr *)&from, &len) != 0) {

@@ -78,13 +78,18 @@ static uint32_t names_add(uint64_t *names, uint32_t count, struct tn_bytes name)
     return count;
 }
 
+/* The field `pool` of a command about a user contains patterns. */
+static bool is_about_user(const struct kernel_command *command) {
+    return command->verb == KERNEL_VERB_USER_ADD || command->verb == KERNEL_VERB_USER_SET;
+}
+
 void server_refusals_note(struct server_refusals *refusals, struct tn_bytes command,
                           enum tn_result code) {
     struct kernel_command decoded;
     uint64_t names[SERVER_REFUSAL_POOLS];
     uint32_t count = 0;
     if (code <= TN_R_NOOP || code == TN_R_POOL_NOTFOUND ||
-        !kernel_command_decode(command, &decoded)) {
+        !kernel_command_decode(command, &decoded) || is_about_user(&decoded)) {
         return;
     }
     if ((decoded.fields & KERNEL_F_POOL) != 0) {

@@ -232,7 +232,7 @@ static bool start_listening(struct running *running, const char *flag, const cha
     bool secret = listener == LISTENER_TLS || listener == LISTENER_HTTPS;
     bool anywhere = listener == LISTENER_UDP
                         ? server_udp_allow_any(server->options.udp_allow)
-                        : server->access.on && (secret || server->options.allow_plaintext);
+                        : server->access.of_file && (secret || server->options.allow_plaintext);
     if (!server_address_check(address, anywhere, reason, sizeof reason) ||
         !server_address_split(address, host, &port)) {
         server_log("refused", "reason=\"%s: %s\"", flag, reason);
@@ -296,6 +296,7 @@ static bool start_http(struct running *running) {
 static bool start(struct running *running) {
     struct server *server = &running->server;
     const struct server_options *options = &server->options;
+    server_users_look(server);
     if (((is_on(options->tls) || is_on(options->https)) && !server_tls_start(server)) ||
         !start_listening(running, "--listen", options->listen, LISTENER_RESP) ||
         (options->unix_path != NULL && !server_listen_unix(server)) ||

@@ -30,14 +30,17 @@ static enum tn_result refuse(struct server_request *request, const char *why) {
     return TN_R_NOPERM;
 }
 
+static bool is_of_file(const struct access *access, struct tn_bytes name) {
+    const struct access_user *known = access_find(access, name);
+    return known != NULL && known->source == ACCESS_OF_FILE;
+}
+
 static enum tn_result user_judge(struct server_request *request) {
-    const struct access_user *known =
-        access_find(request->owners->access, request->call.command.name);
     if (!access_programs(request->user)) {
         return refuse(request, "an anonymous client may not change users; use the Unix socket "
                                "(tenure --socket PATH) or log in as an administrator");
     }
-    if (known != NULL && known->source == ACCESS_OF_FILE) {
+    if (is_of_file(request->owners->access, request->call.command.name)) {
         return refuse(request, "the configuration file defines this user; change it there");
     }
     return TN_R_OK;
@@ -107,11 +110,32 @@ static void hash_refuse(struct hashing *h, enum tn_result code, const char *deta
     server_answer_job(h->owners, h->slot, &w);
 }
 
+/* Users may have changed while the secret was hashed: the client needs the same rights as before. */
+static bool is_allowed_still(const struct hashing *h) {
+    const struct access *access = h->owners->access;
+    const struct server_client *client = h->slot->client;
+    server_users_look(h->owners->server);
+    if (client == NULL) {
+        return false;
+    }
+    const struct access_user *user = access_user_of(access, &client->login);
+    return access_programs(user) && !access_is_narrow(user) && !is_of_file(access, h->command.name);
+}
+
+static const char *hash_refusal(enum tn_result code) {
+    if (code == TN_R_NOPERM) {
+        return "users changed while the secret was hashed: this change is no longer permitted";
+    }
+    return code == TN_R_OVERLOADED ? "try again" : NULL;
+}
+
 static void hash_done(uv_work_t *work, int status) {
     struct hashing *h = work->data;
     enum tn_result code = TN_R_OVERLOADED;
     h->owners->users->hashing--;
-    if (status == 0 && h->done) {
+    if (!is_allowed_still(h)) {
+        code = TN_R_NOPERM;
+    } else if (status == 0 && h->done) {
         h->command.spec = tn_bytes_of(h->hash, strlen(h->hash));
         h->slot->request.done = server_answer_done;
         h->slot->request.ctx = h->owners->server;
@@ -120,7 +144,7 @@ static void hash_done(uv_work_t *work, int status) {
         h->writes->submitted = true;
     }
     if (code != TN_R_OK) {
-        hash_refuse(h, code, code == TN_R_OVERLOADED ? "try again" : NULL);
+        hash_refuse(h, code, hash_refusal(code));
     }
     free(h);
 }

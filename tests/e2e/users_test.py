@@ -6,12 +6,14 @@ import os
 import pty
 import signal
 import subprocess
+import tempfile
 import unittest
 
 import redis
 
 from access_test import SECRET, World, user
-from harness import BUILD, PATIENCE, pairs, text_of, until
+from harness import BUILD, PATIENCE, TENURED, pairs, text_of, until
+from tls_kit import CertifiedCase
 
 TENURE = os.path.join(BUILD, "tenure")
 NEW = "staple 7 gun"
@@ -152,6 +154,45 @@ class Users(World):
                       ["DELETE", "op"]):
             self.assertIn("limited", refused(part, "USER", *words) or "it was done")
 
+    def events(self):
+        return [pairs(e) for e in pairs(self.boss.execute_command("EVENTS", "COUNT", 1000))["events"]]
+
+    def test_an_administrator_that_is_deleted_while_its_secret_is_hashed_adds_nobody(self):
+        self.add("brief", "admin")
+        connection = self.named("brief").connection_pool.get_connection("USER")
+        connection.send_command("USER", "ADD", "friend", "ROLE", "admin", "SECRET", NEW)
+        self.boss.execute_command("USER", "DELETE", "brief")
+        with self.assertRaises(redis.RedisError):  # unless it came first, it was refused
+            while True:
+                connection.read_response()
+        self.add("after")  # a hash that was begun later
+        kinds = [(e["kind"], e.get("name")) for e in self.events()]
+        self.assertNotIn(("user.added", "friend"), kinds[kinds.index(("user.deleted", "brief")):])
+
+    def test_an_administrator_that_is_demoted_while_its_secret_is_hashed_adds_nobody(self):
+        self.add("lower", "admin")
+        connection = self.named("lower").connection_pool.get_connection("USER")
+        connection.send_command("USER", "ADD", "crony", "ROLE", "admin", "SECRET", NEW)
+        self.boss.execute_command("USER", "SET", "lower", "ROLE", "reader")
+        try:
+            connection.read_response()
+        except redis.ResponseError as error:
+            self.assertIn("permi", str(error))
+        kinds = [(e["kind"], e.get("name")) for e in self.events()]
+        self.assertNotIn(("user.added", "crony"), kinds[kinds.index(("user.changed", "lower")):])
+
+    def test_a_list_without_a_pattern_is_refused(self):
+        for words in ("POOLS", ","), ("POOLS", " "), ("HOLDERS", ", ,"), ("HOLDERS", ""):
+            for verb in ["ADD", "blank", "ROLE", "reader", "SECRET", "x"], ["SET", "blank"]:
+                self.assertIn("use * for all", refused(self.boss, "USER", *verb, *words) or "it was done")
+        with tempfile.NamedTemporaryFile("w", suffix=".conf", encoding="ascii") as file:
+            file.write(user("blank", "reader", "pools = ,"))
+            file.flush()
+            done = subprocess.run([TENURED, "--config", file.name, "--check-config"], check=False,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(b"the pattern is missing", done.stdout)
+
     def test_events_tell_administrators_who_changed_a_user_and_no_secret(self):
         self.add("tim", "reader", "REASON", "new here", secret="sesame")
         events = pairs(self.boss.execute_command("EVENTS", "COUNT", 1000))["events"]
@@ -182,6 +223,10 @@ class Users(World):
         self.assertEqual(status, 201)
         status, text, _ = self.http("GET", "/v1/whoami", "web", NEW)
         self.assertEqual((status, json.loads(text)["name"], json.loads(text)["role"]), (200, "web", "reader"))
+        status, text, _ = self.http("PATCH", "/v1/users/web?secret=sesame", "boss")
+        self.assertEqual(status, 400)
+        self.assertIn(b"in the body", text)
+        self.assertNotIn(b"sesame", text)
         status, _, _ = self.http("PATCH", "/v1/users/web", "boss", body=json.dumps({"role": "holder"}))
         self.assertEqual(status, 200)
         status, text, _ = self.http("GET", "/v1/users?count=2", "boss")
@@ -191,6 +236,41 @@ class Users(World):
         self.assertEqual(self.http("GET", "/v1/users", "web", NEW)[0], 403)
         self.assertEqual(self.http("DELETE", "/v1/users/web", "boss")[0], 200)
         self.assertEqual(self.http("GET", "/v1/whoami", "web", NEW)[0], 401)
+
+
+class Certified(CertifiedCase):
+    """A client certificate with the name of a user that was added at run time."""
+    more = ("--tls-client-certificates", "optional")
+
+    def local(self, *words):
+        with self.server.local() as client:
+            return client.execute_command("USER", *words)
+
+    def connect(self):
+        return http.client.HTTPSConnection("localhost", self.server.https_port, timeout=PATIENCE,
+                                           context=self.certificates.context("client"))
+
+    def asked(self, connection):
+        connection.request("GET", "/v1/whoami")
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+    def test_it_logs_in_at_once_and_again_after_a_change(self):
+        self.local("ADD", "client", "ROLE", "reader", "SECRET", NEW)
+        self.server.stop()
+        self.server.start()
+        with self.server.tls(self.certificates.context("client")) as s:  # nobody looked at the users before
+            s.sendall(b"*1\r\n$6\r\nWHOAMI\r\n")
+            self.assertIn(b"client", s.recv(4096))
+        kept = self.connect()
+        self.assertEqual(self.asked(kept)[0], 200)
+        self.local("SET", "client", "SECRET", "another")
+        with self.assertRaises((http.client.HTTPException, OSError)):  # it was closed
+            self.assertEqual(self.asked(kept)[0], 401)  # or is, after this answer
+            self.assertIsNone(kept.sock)
+            raise ConnectionError
+        kept.close()
+        self.assertEqual(self.asked(self.connect())[0], 200)
 
 
 class CommandLine(World):

@@ -208,6 +208,23 @@ static void a_new_command_is_judged_by_its_subject_alone(void **state) {
     }
 }
 
+static void a_list_of_blanks_matches_nothing(void **state) {
+    static const char *const lists[] = {" ", ",", ", \t,"};
+    (void)state;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        struct guest guest;
+        guest_make(&guest, lists[i], NULL);
+        assert_true(access_is_narrow(guest.user));
+        assert_false(access_pool(guest.user, text("p")));
+        assert_true(access_holder(guest.user, text("h")));
+        access_free(&guest.access);
+        guest_make(&guest, NULL, lists[i]);
+        assert_true(access_is_narrow(guest.user));
+        assert_false(access_holder(guest.user, text("h")));
+        access_free(&guest.access);
+    }
+}
+
 /* ---- users that were added at run time ---- */
 
 static bool put(struct access *access, const char *name, const char *hash, uint64_t lsn) {
@@ -291,6 +308,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_lease_that_does_not_exist_yet_is_refused, world_make,
                                         world_free),
         cmocka_unit_test(a_command_whose_subject_is_unknown_is_refused),
+        cmocka_unit_test(a_list_of_blanks_matches_nothing),
         cmocka_unit_test(a_new_command_is_judged_by_its_subject_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

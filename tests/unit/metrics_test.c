@@ -244,6 +244,26 @@ static void refusals_are_counted_for_the_pools_that_were_asked(void **state) {
     server_refusals_free(&copy);
 }
 
+/* The pools of a user are patterns. */
+static void refusals_about_users_are_not_counted_for_pools(void **state) {
+    struct server_refusals refusals;
+    uint8_t bytes[4096];
+    struct kernel_command command = {.verb = KERNEL_VERB_USER_ADD,
+                                     .fields = KERNEL_F_NAME | KERNEL_F_ROLE | KERNEL_F_SPEC |
+                                               KERNEL_F_POOL,
+                                     .name = tn_bytes_of("u", 1),
+                                     .role = 1,
+                                     .spec = tn_bytes_of("x", 1),
+                                     .pool = tn_bytes_of("a", 1)};
+    (void)state;
+    assert_true(server_refusals_init(&refusals));
+    size_t len = kernel_command_encode(&command, bytes, sizeof bytes);
+    assert_true(kernel_command_decode(tn_bytes_of(bytes, len), &command));
+    server_refusals_note(&refusals, tn_bytes_of(bytes, len), TN_R_EXISTS);
+    assert_int_equal(refusals.used, 0);
+    server_refusals_free(&refusals);
+}
+
 static void refusals_of_made_up_pools_cannot_fill_the_table(void **state) {
     struct server_refusals refusals;
     struct server_refusals copy;
@@ -348,6 +368,7 @@ int main(void) {
         cmocka_unit_test(the_largest_range_does_not_overflow),
         cmocka_unit_test(pools_beyond_the_bound_are_left_out_and_counted),
         cmocka_unit_test(refusals_are_counted_for_the_pools_that_were_asked),
+        cmocka_unit_test(refusals_about_users_are_not_counted_for_pools),
         cmocka_unit_test(refusals_of_made_up_pools_cannot_fill_the_table),
         cmocka_unit_test(all_families_are_written_in_order),
         cmocka_unit_test(the_documentation_has_every_family),
