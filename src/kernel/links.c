@@ -483,9 +483,17 @@ static bool sensors_agree(const struct kernel *k) {
     return true;
 }
 
+static bool user_agrees(const struct kernel *k, const struct user *u) {
+    const struct tn_table *texts = &k->tables[TABLE_TEXT];
+    char name[KERNEL_USER_MAX];
+    uint32_t len = tn_text_get(texts, u->name, name, sizeof name);
+    return u->role <= KERNEL_ROLES && kernel_name_user_valid(tn_bytes_of(name, len)) &&
+           tn_text_len(texts, u->secret) > 0;
+}
+
 static bool users_agree(const struct kernel *k) {
     for (uint32_t i = 0; i < k->tables[TABLE_USER].used; i++) {
-        if (user_at(k, i)->role > KERNEL_ROLES) {
+        if (in_use(k, TABLE_USER, i) && !user_agrees(k, user_at(k, i))) {
             return false;
         }
     }

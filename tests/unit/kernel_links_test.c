@@ -372,6 +372,12 @@ static void a_user_without_a_name_or_of_an_unknown_role_is_refused(void **state)
     EXPECT(REFUSED, f, u->secret, f->image.headers[TABLE_TEXT].used);
     EXPECT(REFUSED, f, u->pools, f->image.headers[TABLE_TEXT].used);
     EXPECT(UNSOUND, f, u->lsn, UINT64_MAX);
+    uint8_t *name = image_record(&f->image, TABLE_TEXT, u->name); /* next, length, text */
+    EXPECT(REFUSED, f, name[8], ':');
+    EXPECT(REFUSED, f, name[8], '\0');
+    EXPECT(REFUSED, f, name[4], 0);
+    uint8_t *secret = image_record(&f->image, TABLE_TEXT, u->secret);
+    EXPECT(REFUSED, f, secret[4], 0);
 }
 
 /* ---- answers that are remembered ---- */
