@@ -96,6 +96,7 @@ static bool message_send(struct broker_link *link, amqp_bytes_t key, const char 
 struct batch {
     struct broker_publisher *publisher;
     size_t used;
+    struct broker_place skipped; /* the last event that is not published */
     uint32_t count;
     struct {
         struct broker_place place;
@@ -104,17 +105,27 @@ struct batch {
     } of[EVENTS_A_TURN];
 };
 
+/* Only administrators may see these, and the consumers of an exchange may be anybody. */
+static bool is_private(enum kernel_event_kind kind) {
+    return kind >= KERNEL_EVENT_USER_ADDED && kind <= KERNEL_EVENT_USER_DELETED;
+}
+
 /* Inside the engine's read, where nothing may wait: rendered here, sent after. */
 static bool event_visit(void *ctx, const struct engine_event *event) {
     struct batch *batch = ctx;
     struct broker_publisher *publisher = batch->publisher;
     struct engine_event_id id = {.lsn = event->fact.lsn, .index = event->fact.index};
+    struct broker_place place = {.id = id, .time_ms = event->fact.now_ms};
+    if (is_private(event->fact.kind)) {
+        batch->skipped = place;
+        return true;
+    }
     size_t len = publisher->link.broker->options.render(event, id, publisher->bytes + batch->used,
                                                         BROKER_BODY_MAX - batch->used);
     if (len == 0 && batch->used > 0) {
         return false; /* no room: it comes first next time */
     }
-    batch->of[batch->count].place = (struct broker_place){.id = id, .time_ms = event->fact.now_ms};
+    batch->of[batch->count].place = place;
     batch->of[batch->count].kind = event->fact.kind;
     batch->of[batch->count].at = batch->used;
     batch->of[batch->count].len = len;
@@ -180,6 +191,9 @@ static enum broker_turn events_send(struct broker_link *link) {
     }
     if ((span.lost && !lost_send(link, span.oldest)) || !batch_send(link, &batch)) {
         return BROKER_BROKEN;
+    }
+    if (engine_event_id_compare(batch.skipped.id, publisher->cursor.id) > 0) {
+        publisher->cursor = batch.skipped;
     }
     if (engine_event_id_compare(span.next, publisher->cursor.id) > 0) {
         publisher->cursor =

@@ -28,6 +28,7 @@ class Wire:
         self.socket.settimeout(PATIENCE)
         self.buffer = b""
         self.published = 0
+        self.keys = []
         assert self.take(8) == b"AMQP\x00\x00\x09\x01"
         self.say(0, spec.Connection.Start(server_properties={}, mechanisms="PLAIN", locales="en_US"))
         self.hear(spec.Connection.StartOk)
@@ -81,8 +82,9 @@ class Wire:
         """Waits until so many have come in all."""
         while self.published < count:
             got = self.next()
-            self.published += isinstance(got, frame.Method) and isinstance(got.method,
-                                                                           spec.Basic.Publish)
+            if isinstance(got, frame.Method) and isinstance(got.method, spec.Basic.Publish):
+                self.published += 1
+                self.keys.append(got.method.routing_key)
 
     def close(self):
         self.socket.close()
@@ -155,6 +157,21 @@ class Publish(Case):
         again.messages(2)
         again.say(1, spec.Basic.Ack(delivery_tag=2, multiple=True))
         until(lambda: self.published() == 3, "all are known to be published")
+
+
+    def test_events_about_users_are_not_published(self):
+        with self.server.local() as local:
+            local.execute_command("POOL", "CREATE", "a", "RANGE", 1, 9)
+            local.execute_command("USER", "ADD", "u", "ROLE", "reader", "SECRET", "s")
+            local.execute_command("POOL", "CREATE", "b", "RANGE", 1, 9)
+            local.execute_command("USER", "DELETE", "u")
+            self.wire.messages(2)
+            self.wire.say(1, spec.Basic.Ack(delivery_tag=1), spec.Basic.Nack(delivery_tag=2))
+            again = self.connection()
+            local.execute_command("POOL", "DROP", "a")
+            again.messages(2)
+        self.assertEqual(self.wire.keys, ["tenure.pool.created", "tenure.pool.created"])
+        self.assertEqual(again.keys, ["tenure.pool.created", "tenure.pool.dropped"])
 
 
 class Consume(Case):
