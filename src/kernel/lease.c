@@ -540,9 +540,11 @@ struct kernel_terms kernel_lease_terms(const struct kernel *k, uint32_t lease) {
     return terms;
 }
 
+/* A waiting lease has no value of its pool yet. */
 bool kernel_lease_internal(const struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
-    if (l->pool != TN_NONE) {
+    bool waits = l->state == KERNEL_WAITING && kernel_edition_has(k, 2);
+    if (l->pool != TN_NONE && !waits) {
         return kernel_pool_option(k, l->pool, KERNEL_OPTION_INTERNAL) != 0;
     }
     for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {

@@ -263,6 +263,23 @@ static void a_release_of_a_waiting_lease_leaves_the_line(void **state) {
     kit_close(&kit);
 }
 
+/* A waiting lease has no value of the pool, so its client may still give up its place. */
+static void a_waiter_of_a_pool_that_became_internal_may_leave(void **state) {
+    (void)state;
+    struct kit kit;
+    kit_open(&kit, NULL);
+    kit_pool(&kit, "p", "lo=1 hi=1");
+    struct kit_token t = taken(&kit, "a", "p:1");
+    struct kit_token w = wait_for(&kit, "b", "p:1", "op-b");
+    assert_int_equal(kit_unattend(&kit, w), TN_R_OK); /* else its turn comes, and ends it */
+    assert_int_equal(kit_alter(&kit, "p", "internal=1"), TN_R_OK);
+    assert_int_equal(kit_state(&kit, w), KERNEL_WAITING);
+    assert_int_equal(kit_release(&kit, w, "b", false), TN_R_OK);
+    assert_int_equal(kit_state(&kit, w), KERNEL_RELEASED);
+    assert_int_equal(kit_release(&kit, t, "a", false), TN_R_DENIED);
+    kit_close(&kit);
+}
+
 static void a_pool_with_a_line_is_in_use(void **state) {
     (void)state;
     struct kit kit;
@@ -474,6 +491,7 @@ int main(void) {
         cmocka_unit_test(the_end_of_a_waiter_counts_with_its_place_in_line),
         cmocka_unit_test(a_restored_state_serves_nobody_before_all_are_unattended),
         cmocka_unit_test(a_release_of_a_waiting_lease_leaves_the_line),
+        cmocka_unit_test(a_waiter_of_a_pool_that_became_internal_may_leave),
         cmocka_unit_test(a_pool_with_a_line_is_in_use),
         cmocka_unit_test(lines_are_bounded_by_their_places),
         cmocka_unit_test(a_wait_is_at_most_a_day_and_never_nothing),
