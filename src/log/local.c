@@ -227,5 +227,7 @@ struct log_store *log_local_store(struct log *log) {
 }
 
 void log_local_continues(struct log *log) {
-    log_local_of(log)->options.copy_begins = false;
+    struct log_local_options *options = &log_local_of(log)->options;
+    options->copy_begins = false;
+    options->restored = false; /* the other log decides about generations */
 }

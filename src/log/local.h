@@ -36,7 +36,8 @@ enum tn_status log_local_open(const struct log_local_options *options, log_notic
 /* The store of snapshots in the same directory. Until the log leads it takes none. */
 struct log_store *log_local_store(struct log *log);
 
-/* Before lead, on a log opened with copy_begins: the other log has gone on from here already. */
+/* Before lead, on a log opened with copy_begins: the other log has gone on from here already, so this
+ * one neither passes over LSNs nor begins a generation. */
 void log_local_continues(struct log *log);
 
 #endif

@@ -203,6 +203,27 @@ static void a_node_that_begins_again_after_a_crash_passes_over_no_positions(void
     group_close(&group);
 }
 
+/* Both words were left in a unit file: the copy stays in the generation of the cluster. */
+static void a_node_that_begins_again_as_restored_stays_in_its_generation(void **state) {
+    static const struct group_start both = {.init = true, .restored = true};
+    (void)state;
+    struct group_node *owner = cluster(2);
+    appends(owner, 5);
+    assert_true(group_settle(&group, 1000));
+    for (unsigned i = 0; i < 2; i++) {
+        group_kill(&group, 0);
+        appends(group_await_owner(&group, 5000), 5);
+        group_start(&group, 0, i == 0 ? &both : NULL);
+        assert_true(group_run_until(&group, 3000, all_take_part));
+        assert_true(group_settle(&group, 3000));
+        assert_int_equal(trouble_of(&group.nodes[0]), REPLICA_TROUBLE_NONE);
+    }
+    assert_int_equal(group.nodes[0].lsn, 15);
+    assert_int_equal(group.nodes[0].shard >> 32, 0);
+    group_check(&group);
+    group_close(&group);
+}
+
 static void a_directory_of_another_cluster_is_refused(void **state) {
     struct group_start other = {.init = true, .prefix = "/other/"};
     (void)state;
@@ -656,6 +677,7 @@ int main(void) {
         cmocka_unit_test(without_a_cluster_a_node_waits_and_says_so),
         cmocka_unit_test(a_cluster_begins_under_an_empty_prefix_only),
         cmocka_unit_test(a_node_that_begins_again_after_a_crash_passes_over_no_positions),
+        cmocka_unit_test(a_node_that_begins_again_as_restored_stays_in_its_generation),
         cmocka_unit_test(a_directory_of_another_cluster_is_refused),
         cmocka_unit_test(an_etcd_that_was_put_back_is_refused),
         cmocka_unit_test(restored_gives_way_to_a_log_that_lives_or_is_newer),
