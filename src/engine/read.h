@@ -56,6 +56,11 @@ enum tn_result engine_lease_values(struct engine *engine, enum engine_read_mode 
                                    struct kernel_lease_id id, uint32_t first,
                                    struct engine_value *out, uint32_t capacity,
                                    uint32_t *ret_count);
+/* The pools that a waiting lease waits for, from `first` on: values of which only `pool` is set. STATE: the
+ * lease does not wait any more. */
+enum tn_result engine_lease_wants(struct engine *engine, enum engine_read_mode mode,
+                                  struct kernel_lease_id id, uint32_t first,
+                                  struct engine_value *out, uint32_t capacity, uint32_t *ret_count);
 /* At most capacity bytes; *ret_len is the whole length. */
 enum tn_result engine_lease_meta(struct engine *engine, enum engine_read_mode mode,
                                  struct kernel_lease_id id, void *out, uint32_t capacity,

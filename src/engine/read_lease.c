@@ -173,6 +173,26 @@ static bool values_reader(void *ctx, const struct kernel *kernel, uint64_t clock
     return lease_is_stale(kernel, &view, clock_ms);
 }
 
+static bool wants_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    struct part_query *query = ctx;
+    struct kernel_lease_view view;
+    struct engine_value *out = query->out;
+    uint32_t pools[READ_VALUES];
+    uint32_t capacity = query->capacity < READ_VALUES ? query->capacity : READ_VALUES;
+    if (!part_begin(query, kernel, &view)) {
+        return false;
+    }
+    if (view.state != KERNEL_WAITING) {
+        query->answer = TN_R_STATE;
+        return false;
+    }
+    query->got = kernel_lease_wants(kernel, &view, query->first, pools, capacity);
+    for (uint32_t i = 0; i < query->got; i++) {
+        (void)kernel_pool_name(kernel, pools[i], out[i].pool);
+    }
+    return lease_is_stale(kernel, &view, clock_ms);
+}
+
 static bool meta_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct part_query *query = ctx;
     struct kernel_lease_view view;
@@ -189,6 +209,16 @@ enum tn_result engine_lease_values(struct engine *engine, enum engine_read_mode 
                                    uint32_t *ret_count) {
     struct part_query query = {.id = id, .first = first, .out = out, .capacity = capacity};
     enum tn_result verdict = engine_read(engine, mode, values_reader, &query);
+    *ret_count = query.got;
+    return verdict == TN_R_OK ? query.answer : verdict;
+}
+
+enum tn_result engine_lease_wants(struct engine *engine, enum engine_read_mode mode,
+                                  struct kernel_lease_id id, uint32_t first,
+                                  struct engine_value *out, uint32_t capacity,
+                                  uint32_t *ret_count) {
+    struct part_query query = {.id = id, .first = first, .out = out, .capacity = capacity};
+    enum tn_result verdict = engine_read(engine, mode, wants_reader, &query);
     *ret_count = query.got;
     return verdict == TN_R_OK ? query.answer : verdict;
 }

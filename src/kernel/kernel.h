@@ -107,6 +107,10 @@ enum tn_result kernel_lease_by_value(const struct kernel *kernel, struct tn_byte
 /* Values from `first` on, in the order of the request; returns how many were written. */
 uint32_t kernel_lease_values(const struct kernel *kernel, const struct kernel_lease_view *view,
                              uint32_t first, struct kernel_value *out, uint32_t capacity);
+/* The pools that a waiting lease waits for, from `first` on: their numbers, for kernel_pool_name within
+ * the same locked read; returns how many were written. */
+uint32_t kernel_lease_wants(const struct kernel *kernel, const struct kernel_lease_view *view,
+                            uint32_t first, uint32_t *out, uint32_t capacity);
 /* Copies at most capacity bytes; returns the length. */
 uint32_t kernel_lease_meta(const struct kernel *kernel, const struct kernel_lease_view *view,
                            void *out, uint32_t capacity);

@@ -97,6 +97,22 @@ uint32_t kernel_lease_values(const struct kernel *k, const struct kernel_lease_v
     return written;
 }
 
+uint32_t kernel_lease_wants(const struct kernel *k, const struct kernel_lease_view *view,
+                            uint32_t first, uint32_t *out, uint32_t capacity) {
+    const struct lease *l = lease_at(k, view->slot);
+    uint32_t at = 0, written = 0;
+    if (l->state != KERNEL_WAITING) {
+        return 0;
+    }
+    for (uint32_t w = waiter_at(k, l->waiter)->first_want; w != TN_NONE && written < capacity;
+         w = want_at(k, w)->next) {
+        if (at++ >= first) {
+            out[written++] = want_at(k, w)->pool;
+        }
+    }
+    return written;
+}
+
 uint32_t kernel_lease_meta(const struct kernel *k, const struct kernel_lease_view *view, void *out,
                            uint32_t capacity) {
     uint32_t meta = lease_at(k, view->slot)->meta;

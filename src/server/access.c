@@ -294,6 +294,19 @@ bool access_sensors(const struct access_user *user) {
     return access_pool(user, tn_bytes_of(TOKEN_SENSOR_POOL, sizeof TOKEN_SENSOR_POOL - 1));
 }
 
+static bool is_own(const struct access_user *user, struct tn_bytes owner) {
+    return tn_bytes_equal(owner, tn_bytes_of(user->name, user->name_len));
+}
+
+/* An event of a lease without values, which waits or has waited. It names the pool; but not the pools of a
+ * bundle, so a user whose pools are limited sees it only if the lease is its own. */
+static bool sees_waiter(const struct access_user *user, const struct kernel_event *fact) {
+    if (fact->name.len > 0) {
+        return access_pool(user, fact->name);
+    }
+    return user->pools.patterns == NULL || is_own(user, fact->user);
+}
+
 bool access_sees_event(const struct access_user *user, const struct engine_event *event) {
     const struct kernel_event *fact = &event->fact;
     if (is_about_users(fact->kind) &&
@@ -311,6 +324,9 @@ bool access_sees_event(const struct access_user *user, const struct engine_event
     }
     if ((fact->holder.len > 0 && !access_holder(user, fact->holder)) ||
         (fact->previous.len > 0 && !access_holder(user, fact->previous))) {
+        return false;
+    }
+    if (fact->lease.lsn != 0 && fact->value_count == 0 && !sees_waiter(user, fact)) {
         return false;
     }
     for (uint32_t i = 0; i < fact->value_count; i++) {
@@ -331,26 +347,53 @@ static bool sees_values(const struct access_user *user, const struct engine_valu
     return true;
 }
 
+typedef enum tn_result parts_read(struct engine *, enum engine_read_mode, struct kernel_lease_id,
+                                  uint32_t first, struct engine_value *, uint32_t capacity,
+                                  uint32_t *ret_count);
+
+/* The pools of all values, or of all that a waiting lease waits for. A lease that has just ended cannot be
+ * seen any more; one that has just been granted is judged by its values. */
+static bool sees_all(const struct access_user *user, struct engine *engine,
+                     struct kernel_lease_id id, parts_read *read) {
+    struct engine_value values[VALUES_STEP];
+    uint32_t first = 0;
+    for (;;) {
+        uint32_t count = 0;
+        enum tn_result code =
+            read(engine, ENGINE_READ_STALE, id, first, values, VALUES_STEP, &count);
+        if (code == TN_R_STATE && read == engine_lease_wants) {
+            read = engine_lease_values;
+            first = 0;
+            continue;
+        }
+        if (code != TN_R_OK || !sees_values(user, values, count)) {
+            return false;
+        }
+        if (count == 0) {
+            return first > 0;
+        }
+        first += count;
+    }
+}
+
 bool access_sees_lease(const struct access_user *user, struct engine *engine,
                        const struct engine_lease *lease) {
     const struct kernel_lease_view *view = &lease->view;
     if (!access_holder(user, tn_bytes_of(view->holder, view->holder_len))) {
         return false;
     }
-    if (view->value_count <= lease->value_count || user->pools.patterns == NULL) {
-        return sees_values(user, lease->values, lease->value_count);
+    if (user->pools.patterns == NULL) {
+        return true;
     }
-    for (uint32_t first = 0; first < view->value_count; first += VALUES_STEP) {
-        struct engine_value values[VALUES_STEP];
-        uint32_t count = 0;
-        /* A lease that has just ended cannot be seen any more. */
-        if (engine_lease_values(engine, ENGINE_READ_STALE, view->id, first, values, VALUES_STEP,
-                                &count) != TN_R_OK ||
-            !sees_values(user, values, count)) {
-            return false;
-        }
+    if (view->state == KERNEL_WAITING) {
+        return sees_all(user, engine, view->id, engine_lease_wants);
     }
-    return true;
+    if (view->value_count == 0) { /* it has waited in vain, and its pools are not known any more */
+        return is_own(user, tn_bytes_of(view->user, view->user_len));
+    }
+    return view->value_count <= lease->value_count
+               ? sees_values(user, lease->values, lease->value_count)
+               : sees_all(user, engine, view->id, engine_lease_values);
 }
 
 /* ---- What it may do ---- */
@@ -392,6 +435,14 @@ static bool is_foreign(const struct access_user *user, const struct protocol_com
            strcmp(lease->view.user, user->name) != 0;
 }
 
+/* An operator may have seen the lease when it waited, and may repeat the command that ended it: the kernel
+ * remembers the operation. No command can change such a lease. */
+static bool waited_in_vain(const struct access_user *user, const struct engine_lease *lease) {
+    const struct kernel_lease_view *view = &lease->view;
+    return kernel_state_terminal(view->state) && view->value_count == 0 &&
+           access_holder(user, tn_bytes_of(view->holder, view->holder_len));
+}
+
 /* The members of a lease and their pools never change, so they can be judged before the command is
  * logged. If the lease is rekeyed to another holder meanwhile, it is as if that had come later. */
 static enum tn_result judge_lease(const struct access_user *user, struct engine *engine,
@@ -409,7 +460,7 @@ static enum tn_result judge_lease(const struct access_user *user, struct engine 
          * before the command is carried out cannot be judged now. */
         return command->lease.lsn <= lsn ? TN_R_OK : TN_R_NOTFOUND;
     }
-    if (!access_sees_lease(user, engine, &lease)) {
+    if (!access_sees_lease(user, engine, &lease) && !waited_in_vain(user, &lease)) {
         return TN_R_NOTFOUND;
     }
     if (is_foreign(user, row, &lease)) {

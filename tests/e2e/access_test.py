@@ -355,6 +355,31 @@ class Narrow(World):
         self.assertNotIn(b"tenure_pool_", self.http("GET", "/metrics", "look")[1])
         self.assertIn(b"tenure_pool_", self.http("GET", "/metrics", "root")[1])
 
+    def test_a_waiting_lease_is_seen_by_users_of_the_pools_that_it_waits_for(self):
+        deputy = self.server.client(username="deputy", password=SECRET)
+        self.root.execute_command("POOL", "CREATE", "b-2", "RANGE", 1, 1)
+        self.lease(self.root, "b-2", "root/1")
+        waiter = Resp(self.server)
+        self.addCleanup(waiter.close)
+        waiter.do("AUTH", "bob", SECRET)
+        waiter.send("ALLOC", "b-2", "bob/7", "WAIT", 60)
+
+        def waiting(client):
+            reply = client.execute_command("LEASES", "STATE", "waiting")
+            leases = dict(zip(reply[::2], reply[1::2]))["leases"]
+            return [dict(zip(l[::2], l[1::2]))["lease"] for l in leases]
+        until(lambda: waiting(self.oper), "a lease in line")
+        lease, = waiting(self.root)
+        self.assertEqual([waiting(c) for c in (self.oper, self.bob)], [[lease], [lease]])
+        self.assertEqual([waiting(c) for c in (deputy, self.look)], [[], []])
+        self.refused("NOTFOUND", self.look, "LEASE", lease)
+        self.refused("NOTFOUND", deputy, "REVOKE", lease)
+        self.oper.execute_command("LEASE", lease)
+        self.oper.execute_command("REVOKE", lease)
+        self.assertIn("EXHAUSTED", str(waiter.read()))
+        self.bob.execute_command("LEASE", lease)  # its own
+        self.refused("NOTFOUND", self.look, "LEASE", lease)
+
     def test_values_show_all_states_but_only_leases_that_one_may_see(self):
         def value(client, name):
             return dict(zip(*[iter(client.execute_command("VALUE", name))] * 2))

@@ -94,6 +94,82 @@ static void a_bundle_is_judged_by_every_one_of_its_values(void **state) {
     access_free(&wide.access);
 }
 
+/* A lease of guest's with a value of p and one of secret, or one that waits for them. */
+static void both_claim(struct world *world, struct engine_lease *ret_lease) {
+    uint8_t claims[64];
+    struct tn_writer w = tn_writer_of(claims, sizeof claims);
+    kernel_claim_write(&w, text("p"), true, 1);
+    kernel_claim_write(&w, text("secret"), true, 1);
+    struct kernel_command command = {.verb = KERNEL_VERB_ALLOC,
+                                     .fields = KERNEL_F_HOLDER | KERNEL_F_CLAIMS | KERNEL_F_WAIT,
+                                     .holder = text("h"),
+                                     .user = text("guest"),
+                                     .claims = tn_bytes_of(claims, w.len),
+                                     .claim_count = 2,
+                                     .wait_s = 60};
+    ekit_command_copy(&world->command, &command);
+    (void)ekit_run(world->engine, &world->command, &world->answer);
+    assert_int_equal(
+        engine_lease_read(world->engine, ENGINE_READ_AS_IS, world->answer.result.lease, ret_lease),
+        TN_R_OK);
+}
+
+static void a_waiting_lease_is_judged_by_every_pool_that_it_waits_for(void **state) {
+    struct world *world = *state;
+    struct guest narrow;
+    struct guest wide;
+    struct access_user other;
+    struct engine_lease held;
+    struct engine_lease lease;
+    world_open(world);
+    ekit_run_ok(world->engine, ekit_pool(&world->command, "secret", 1, 1, 60), &world->answer);
+    guest_make(&narrow, "p", NULL);
+    guest_make(&wide, "p secret", NULL);
+    other = *wide.user;
+    other.name[0] = 'q';
+    both_claim(world, &held);
+    struct kernel_result holds = world->answer.result;
+    both_claim(world, &lease);
+    assert_int_equal(lease.view.state, KERNEL_WAITING);
+    assert_false(access_sees_lease(narrow.user, world->engine, &lease));
+    assert_true(access_sees_lease(wide.user, world->engine, &lease));
+    assert_true(access_sees_lease(&other, world->engine, &lease));
+    struct kernel_result waits = world->answer.result;
+    ekit_run_ok(world->engine, ekit_release(&world->command, &holds, "h"), &world->answer);
+    assert_false(access_sees_lease(narrow.user, world->engine, &lease)); /* as it was read before */
+    assert_true(access_sees_lease(wide.user, world->engine, &lease));
+    both_claim(world, &held);
+    holds = world->answer.result;
+    assert_int_equal(held.view.state, KERNEL_WAITING);
+    ekit_run_ok(world->engine, ekit_release(&world->command, &holds, "h"), &world->answer);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_AS_IS, holds.lease, &held),
+                     TN_R_OK);
+    assert_int_equal(held.view.state, KERNEL_RELEASED); /* its pools are not known any more */
+    assert_false(access_sees_lease(&other, world->engine, &held));
+    assert_true(access_sees_lease(wide.user, world->engine, &held));
+    ekit_run_ok(world->engine, ekit_release(&world->command, &waits, "h"), &world->answer);
+    access_free(&narrow.access);
+    access_free(&wide.access);
+}
+
+static void an_event_of_a_waiting_lease_is_judged_by_its_pool(void **state) {
+    struct engine_event event = {.fact = {.kind = KERNEL_EVENT_LEASE_WAITING,
+                                          .lease = {.lsn = 7},
+                                          .name = text("secret"),
+                                          .user = text("owner")}};
+    struct guest guest;
+    (void)state;
+    guest_make(&guest, "p", NULL);
+    assert_false(access_sees_event(guest.user, &event));
+    event.fact.name = text("p");
+    assert_true(access_sees_event(guest.user, &event));
+    event.fact.name = text(""); /* a bundle of several pools */
+    assert_false(access_sees_event(guest.user, &event));
+    event.fact.user = text("guest");
+    assert_true(access_sees_event(guest.user, &event));
+    access_free(&guest.access);
+}
+
 static void an_event_of_a_bundle_is_judged_by_every_one_of_its_values(void **state) {
     struct engine_event_value values[BUNDLE];
     struct engine_event event = {
@@ -304,6 +380,9 @@ int main(void) {
         cmocka_unit_test(a_rekeyed_lease_is_told_to_those_who_may_see_both_holders),
         cmocka_unit_test_setup_teardown(a_bundle_is_judged_by_every_one_of_its_values, world_make,
                                         world_free),
+        cmocka_unit_test_setup_teardown(a_waiting_lease_is_judged_by_every_pool_that_it_waits_for,
+                                        world_make, world_free),
+        cmocka_unit_test(an_event_of_a_waiting_lease_is_judged_by_its_pool),
         cmocka_unit_test(an_event_of_a_bundle_is_judged_by_every_one_of_its_values),
         cmocka_unit_test_setup_teardown(a_lease_that_does_not_exist_yet_is_refused, world_make,
                                         world_free),
