@@ -46,6 +46,14 @@ void replica_head_encode(const struct replica_head *head, uint8_t out[REPLICA_HE
     TN_ASSERT(!w.overflow && w.len == REPLICA_HEAD_BYTES);
 }
 
+bool replica_head_equal(const struct replica_head *a, const struct replica_head *b) {
+    return a->flags == b->flags && a->state_version == b->state_version && a->ttl_ms == b->ttl_ms &&
+           a->epoch == b->epoch && replica_nonce_equal(&a->nonce, &b->nonce) && a->seq == b->seq &&
+           a->lsn == b->lsn && a->batch == b->batch && a->now_ms == b->now_ms &&
+           a->shard == b->shard && a->chain == b->chain && a->stamp_ms == b->stamp_ms &&
+           memcmp(a->node, b->node, sizeof a->node) == 0;
+}
+
 /* Magic and format, up to `newest`: TN_OK, TN_CORRUPT, TN_VERSION. */
 static enum tn_status kind_read(struct tn_reader *r, const char magic[8], uint32_t newest,
                                 uint32_t *ret_format) {

@@ -73,10 +73,9 @@ static inline bool replica_nonce_equal(const struct replica_nonce *a,
     return a->words[0] == b->words[0] && a->words[1] == b->words[1];
 }
 
-/* The same swap made both. */
-static inline bool replica_head_equal(const struct replica_head *a, const struct replica_head *b) {
-    return a->epoch == b->epoch && a->seq == b->seq && replica_nonce_equal(&a->nonce, &b->nonce);
-}
+/* The same swap made both: a swap that is sent again has the same bytes. All fields count, because an owner
+ * whose memory was put back (a copy of a virtual machine) gives its next seq a second time. */
+bool replica_head_equal(const struct replica_head *a, const struct replica_head *b);
 
 /* Which of two heads came later: < 0, 0, > 0. Heads of one register only. */
 int replica_head_order(const struct replica_head *a, const struct replica_head *b);

@@ -80,6 +80,19 @@ static void heads_are_ordered_by_epoch_and_swap(void **state) {
     assert_false(replica_head_equal(&a, &b));
 }
 
+static void heads_are_equal_if_all_their_fields_are(void **state) {
+    struct replica_head a = {.epoch = 1, .seq = 9, .node = "n"};
+    (void)state;
+    for (size_t i = 0; i < sizeof a; i++) {
+        struct replica_head b = a;
+        ((uint8_t *)&b)[i] ^= 1;
+        bool pads = i >= offsetof(struct replica_head, ttl_ms) + sizeof a.ttl_ms &&
+                    i < offsetof(struct replica_head, epoch);
+        pads = pads || i >= offsetof(struct replica_head, node) + sizeof a.node;
+        assert_int_equal(replica_head_equal(&a, &b), pads);
+    }
+}
+
 static const struct log_batch batch = {.shard = 7,
                                        .first_lsn = 42,
                                        .now_ms = 1000,
@@ -172,6 +185,7 @@ int main(void) {
         cmocka_unit_test(heads_come_back_and_encode_the_same),
         cmocka_unit_test(a_damaged_head_is_refused),
         cmocka_unit_test(heads_are_ordered_by_epoch_and_swap),
+        cmocka_unit_test(heads_are_equal_if_all_their_fields_are),
         cmocka_unit_test(batches_come_back),
         cmocka_unit_test(a_damaged_or_misplaced_batch_is_refused),
         cmocka_unit_test(the_chain_depends_on_everything_in_a_batch),
