@@ -134,6 +134,10 @@ static void on_beat(void *ctx, const struct etcd_answer *answer) {
         if (r->owner.role != REPLICA_OWNING || !keep->full) {
             replica_trouble_over(r, REPLICA_TROUBLE_FULL);
         }
+        if (keep->denied) {
+            keep->denied = false;
+            replica_trouble_over(r, REPLICA_TROUBLE_DENIED);
+        }
         record_named(r, true);
     } else if (answer->outcome == ETCD_COMPARE_FAILED && answer->op_count == 1 &&
                answer->ops[0].found.count > 0) {
@@ -145,6 +149,10 @@ static void on_beat(void *ctx, const struct etcd_answer *answer) {
         keep->beat_ms = r->now_ms + REPLICA_BEAT_MS / 5;
         if (answer->reason == ETCD_NOSPACE) {
             replica_in_trouble(r, REPLICA_TROUBLE_FULL, "etcd has the alarm NOSPACE");
+        } else if (answer->reason == ETCD_DENIED) {
+            keep->denied = true;
+            replica_in_trouble(r, REPLICA_TROUBLE_DENIED, "the record node/%s: %s", r->options.node,
+                               answer->message);
         }
     }
 }

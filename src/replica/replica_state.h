@@ -132,7 +132,8 @@ struct replica_keep {
     uint32_t said_len;
     uint8_t saying[REPLICA_NODE_BYTES_MAX]; /* the one under way */
     uint32_t saying_len;
-    bool named; /* this instance has put its record */
+    bool named;  /* this instance has put its record */
+    bool denied; /* etcd does not let it */
     /* The record of another instance, before this one has put its own: since when it stands. */
     struct replica_nonce rival;
     uint64_t rival_beat, rival_ms; /* 0: none was found */

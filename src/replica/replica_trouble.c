@@ -84,7 +84,9 @@ bool replica_is_stopped(struct replica *r) {
 void replica_answered(struct replica *r) {
     r->unreachable_ms = 0;
     replica_trouble_over(r, REPLICA_TROUBLE_UNREACHABLE);
-    replica_trouble_over(r, REPLICA_TROUBLE_DENIED);
+    if (!r->keep.denied) {
+        replica_trouble_over(r, REPLICA_TROUBLE_DENIED);
+    }
 }
 
 void replica_unanswered(struct replica *r, const struct etcd_answer *answer) {

@@ -243,6 +243,14 @@ static void status_fill(const struct fakeetcd *fake, struct etcd_answer *answer)
     answer->header.revision = fake->store.revision;
 }
 
+static bool is_denied(const struct fakeetcd *fake, const struct etcd_request *request) {
+    if (fake->denied == NULL || request->verb != ETCD_TXN || request->txn.then_count == 0) {
+        return false;
+    }
+    struct tn_bytes key = request->txn.then[0].keys.key;
+    return memmem(key.at, key.len, fake->denied, strlen(fake->denied)) != NULL;
+}
+
 /* Carries it out at a member, which adds its own view. */
 static void execute(struct fakeetcd *fake, const struct fake_message *message,
                     struct fake_message *answer) {
@@ -259,6 +267,9 @@ static void execute(struct fakeetcd *fake, const struct fake_message *message,
     }
     if (request.verb == ETCD_STATUS) {
         status_fill(fake, &answer->answer);
+    } else if (is_denied(fake, &request)) {
+        answer_fail(&answer->answer, ETCD_SURELY_NOT, ETCD_DENIED, 7,
+                    "etcdserver: permission denied");
     } else if (full && fake->leaks == 0) {
         answer->answer.header.revision = fake->store.revision;
     } else {
@@ -269,7 +280,7 @@ static void execute(struct fakeetcd *fake, const struct fake_message *message,
             answer->answer.header.revision = member->applied;
         }
     }
-    if (full) {
+    if (full && !is_denied(fake, &request)) {
         fake->leaks -= fake->leaks > 0;
         answer_fail(&answer->answer, ETCD_DOUBT, ETCD_NOSPACE, 8,
                     "etcdserver: mvcc: database space exceeded");
@@ -472,6 +483,10 @@ void fakeetcd_set_faults(struct fakeetcd *fake, const struct fakeetcd_faults *fa
 void fakeetcd_set_full(struct fakeetcd *fake, bool full, unsigned leaks) {
     fake->full = full;
     fake->leaks = leaks;
+}
+
+void fakeetcd_deny(struct fakeetcd *fake, const char *part) {
+    fake->denied = part;
 }
 
 void fakeetcd_put(struct fakeetcd *fake, const struct etcd_op *put) {

@@ -41,6 +41,34 @@ static void appends(struct group_node *owner, unsigned count) {
     }
 }
 
+static bool second_is_denied(struct group *k) {
+    return trouble_of(&k->nodes[1]) == REPLICA_TROUBLE_DENIED;
+}
+
+static bool second_is_well(struct group *k) {
+    return trouble_of(&k->nodes[1]) == REPLICA_TROUBLE_NONE;
+}
+
+/* It may read, but not write its record. */
+static void a_node_without_permission_for_its_record_says_so(void **state) {
+    (void)state;
+    struct group_node *owner = cluster(1);
+    fakeetcd_deny(group.fake, "node/n2");
+    group_start(&group, 1, NULL);
+    assert_true(group_run_until(&group, 5000, second_is_denied));
+    appends(owner, 3);
+    for (unsigned i = 0; i < 100; i++) {
+        group_run(&group, 100);
+        assert_true(second_is_denied(&group)); /* until it is over */
+    }
+    fakeetcd_deny(group.fake, NULL);
+    assert_true(group_run_until(&group, 5000, second_is_well));
+    group_kill(&group, 0);
+    appends(group_await_owner(&group, 5000), 3);
+    group_check(&group);
+    group_close(&group);
+}
+
 /* The first one only follows. The second one never owns the log, also if nobody does. */
 static void the_second_node_of_one_name_owns_nothing(void **state) {
     (void)state;
@@ -120,6 +148,7 @@ static void a_node_at_another_place_has_its_name_after_a_while(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_without_permission_for_its_record_says_so),
         cmocka_unit_test(the_second_node_of_one_name_owns_nothing),
         cmocka_unit_test(a_name_goes_back_to_the_node_that_had_it_first),
         cmocka_unit_test(of_two_that_start_at_once_one_is_refused),
