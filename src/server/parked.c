@@ -207,9 +207,9 @@ void server_parked_leave(struct server_parked *parked, struct server_client *cli
     slot->client = NULL;
     if (slot->has_place) { /* else the client had ended its input, and leaves already */
         parked_leave_begin(parked, slot);
+        schedule_soon(&parked->server->schedule);
     }
     server_slot_free(slot);
-    parked_leaves_submit(parked);
 }
 
 void server_parked_end(struct server_parked *parked, struct server_client *client) {
@@ -220,7 +220,7 @@ void server_parked_end(struct server_parked *parked, struct server_client *clien
     client->ended = true;
     if (slot != NULL) {
         parked_leave_begin(parked, slot);
-        parked_leaves_submit(parked);
+        schedule_soon(&parked->server->schedule);
     }
 }
 
@@ -276,6 +276,7 @@ static struct server_slot *stale_in(const struct server_parked *parked, uint32_t
 
 bool server_parked_step(struct server_parked *parked) {
     struct engine_standing standing;
+    parked_leaves_submit(parked);
     if (parked->refusing == PARKED_BUCKETS) {
         return false;
     }

@@ -58,7 +58,6 @@ struct parked_leaves {
     struct parked_call *calls_free;
     uint32_t in_flight;
     bool paused; /* the engine has no room: until the next server_parked_check */
-    bool submitting;
     struct parked_call *done; /* under the lock: the loop has not seen them */
 };
 
@@ -104,7 +103,8 @@ void server_parked_end(struct server_parked *parked, struct server_client *clien
 /* Once a second: submits again what the engine had no room for, and lets server_parked_step answer
  * whoever waits for an earlier lead of the engine, or everyone if it does not lead or the server stops. */
 void server_parked_check(struct server_parked *parked);
-/* A bounded part of that. True: there is more to do. */
+/* Between the turns of the loop: submits what clients that went have left to do, and a bounded part of
+ * the above. True: there is more to do. */
 bool server_parked_step(struct server_parked *parked);
 
 /* ---- parked_leave.c ---- */
@@ -114,7 +114,7 @@ void parked_leaves_free(struct parked_leaves *leaves);
 /* The lease of this slot, which was answered with WAITING, is left. The slot may be freed: its place
  * belongs to the leave from now on. */
 void parked_leave_begin(struct server_parked *parked, struct server_slot *slot);
-/* Submits what may be submitted. */
+/* Submits what may be submitted. It may run clients, so it is never called while one is served or closed. */
 void parked_leaves_submit(struct server_parked *parked);
 /* Looks at the commands that are done. */
 void parked_leaves_collect(struct server_parked *parked);

@@ -154,16 +154,11 @@ static void submit_first(struct server_parked *parked) {
 void parked_leaves_submit(struct server_parked *parked) {
     struct parked_leaves *leaves = &parked->leaves;
     bool submitted = false;
-    if (leaves->submitting) {
-        return; /* a client that was answered in submit_first has left */
-    }
-    leaves->submitting = true;
     while (leaves->first != NULL && !leaves->paused && leaves->calls_free != NULL &&
            leaves->first->after <= parked->answered) {
         submit_first(parked);
         submitted = true;
     }
-    leaves->submitting = false;
     if (submitted) {
         engine_submit_now(parked->engine);
     }
