@@ -207,6 +207,27 @@ class Waiting(Asking):
             self.release({"lease": lease, "epoch": 1}, self.mine)
             self.assertIsInstance(again.read(), Error)
 
+    def test_a_waiter_is_killed_by_a_client_that_has_unsent_replies(self):
+        killer = self.connect()
+        for turn in range(20):
+            op = "%s-%d" % (self.name, turn)
+            clients = [self.connect() for _ in range(3)]
+            number = clients[0].do("CLIENT", "ID")
+            for client in clients:
+                client.send("ALLOC", self.name, self.mine, "WAIT", 30, "OPID", op)
+            self.in_line(self.mine)
+            lease = self.do("LEASES", "HOLDER", self.mine, "STATE", "waiting")["leases"][0]["lease"]
+            other = self.wait("other")  # no client leaves before this is answered
+            clients[1].socket.shutdown(socket.SHUT_WR)
+            killer.send("TOUCH", self.held["lease"], self.held["epoch"])
+            killer.send("CLIENT", "KILL", "ID", number)
+            self.assertEqual((killer.read()["state"], killer.read()), ("active", 1))
+            other.close()
+            self.assertTrue(clients[1].read().startswith("LOST"))
+            until(lambda l=lease: self.do("LEASE", l)["attended"], "attended by the third")
+            self.release({"lease": lease, "epoch": 1}, self.mine)
+            self.assertIsInstance(clients[2].read(), Error)
+
     def test_many_clients_leave_at_once_and_others_are_served(self):
         clients = [self.wait("w/%d" % i, *(("OPID", "%s-%d" % (self.name, i)) if i % 2 else ()))
                    for i in range(600)]
