@@ -57,7 +57,7 @@ struct parked_leaves {
     struct parked_call *calls;
     struct parked_call *calls_free;
     uint32_t in_flight;
-    bool paused; /* the engine has no room: until the next server_parked_check */
+    bool paused;              /* the engine has no room: until the next server_parked_check */
     struct parked_call *done; /* under the lock: the loop has not seen them */
 };
 
