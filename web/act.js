@@ -36,8 +36,7 @@ function explain() {
   const given = values();
   setText($("act-what"), action.what(given));
   const lines = [shell(["tenure", ...action.command(given)])];
-  const request = action.request(given);
-  lines.push(curlOf(Array.isArray(request) ? request[0] : request));
+  lines.push(curlOf(action.request(given)));
   setText($("act-command"), lines.join("\n"));
 }
 
@@ -87,7 +86,8 @@ async function go(event) {
   event.preventDefault();
   $("act-go").disabled = true;
   try {
-    const reply = await send(...Object.values(pick(action.request(values()))));
+    const {method, path, body} = action.request(values());
+    const reply = await send(method, path, body);
     setText($("act-result"), "Done" + (reply.lsn ? ", at log position " + reply.lsn : "")
       + (reply.result && reply.result !== "OK" ? " (" + reply.result + ")" : "") + ".");
     $("act-result").className = "good";
@@ -101,10 +101,6 @@ async function go(event) {
     $("act-result").className = "soon";
     $("act-go").disabled = false;
   }
-}
-
-function pick({method, path, body}) {
-  return {method, path, body};
 }
 
 export function actStart() {

@@ -1,6 +1,6 @@
 // What can be done from the page: each action with its words, its command and its request.
 import {pathOf} from "./api.js";
-import {count} from "./show.js";
+import {count, usedOf} from "./show.js";
 
 const REASON = {name: "reason", label: "Reason, for the history", hint: "optional"};
 
@@ -70,7 +70,7 @@ export const dropPool = (pool) => ({
   danger: true,
   fields: [REASON],
   what: () => "The pool " + pool.pool + " goes with its policy. The server refuses while any of its values is "
-    + "in use: now " + count(["active", "reserved", "offline", "revoking", "cooling"].reduce((sum, s) => sum + Number(pool[s]), 0)) + ".",
+    + "in use: now " + count(usedOf(pool)) + ".",
   command: (v) => ["pool", "drop", pool.pool, ...options({reason: v.reason})],
   request: (v) => ({method: "DELETE", path: pathOf("pools", pool.pool), body: v.reason ? given({reason: v.reason}) : undefined}),
 });

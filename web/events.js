@@ -83,10 +83,9 @@ async function eventsBefore(filter) {
   const {newest, oldest} = await page({}, {count: 1});
   const end = newest ? Number(newest.split(".")[0]) : 0;
   const begin = oldest ? Number(oldest.split(".")[0]) : 0;
-  let found = {events: [], next: newest || "0.0"};
   for (let back = EVENTS_BEFORE; ; back *= 16) {
     const from = Math.max(end - back, begin - 1, 0);
-    found = await pagesAfter(filter, from + ".0");
+    const found = await pagesAfter(filter, from + ".0");
     if (found.events.length >= EVENTS_BEFORE || from <= begin || back > 1e9) {
       return {events: found.events.slice(-EVENTS_BEFORE), next: found.next};
     }

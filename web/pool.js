@@ -32,7 +32,7 @@ function chartsShow(history, pool) {
     title: history.step === "hour" ? "Each hour" : "Each minute", times,
     series: series(["given", "active"], ["ended", "offline"], ["refused", "revoking"], ["waiting", "cooling"]),
   });
-  const adaptive = pool.options.sticky === "yes" || pool.options.sticky === true;
+  const adaptive = pool.options.sticky === "yes";
   $("chart-lease").hidden = !adaptive;
   if (adaptive) {
     chartShow($("chart-lease"), {

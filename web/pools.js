@@ -3,11 +3,10 @@ import {button, buttons} from "./act.js";
 import {createPool} from "./actions.js";
 import {get, pathOf, tryGet} from "./api.js";
 import {sparkline} from "./chart.js";
-import {$, count, duration, element, link, rate, setText} from "./show.js";
+import {$, STATES, count, duration, element, link, rate, setText, usedOf} from "./show.js";
 
 const POOLS_PAGE = 100;
 const GROWTH_SECONDS = 180; // as the server's tenure_pool_exhaustion_seconds
-const STATES = ["active", "reserved", "offline", "revoking", "cooling"];
 const SPARK = 60; // samples
 const SPARK_ASKED = 4; // histories asked for at each look, so that many pools do not flood the server
 
@@ -18,10 +17,6 @@ let left = false;
 let order = {by: "full", down: true};
 
 // ---- What the last looks say about how fast a pool changes; see GROWTH_SECONDS ----
-
-export function usedOf(pool) {
-  return STATES.reduce((sum, state) => sum + Number(pool[state]), 0);
-}
 
 function learn(known, pool) {
   const now = performance.now() / 1000;

@@ -27,6 +27,15 @@ export function setText(e, text) {
   }
 }
 
+// ---- Pools ----
+
+export const STATES = ["active", "reserved", "offline", "revoking", "cooling"];
+
+// Values in use. The difference of size and free would lose digits of large pools.
+export function usedOf(pool) {
+  return STATES.reduce((sum, state) => sum + Number(pool[state]), 0);
+}
+
 // ---- Words for numbers ----
 
 export function count(value) {
