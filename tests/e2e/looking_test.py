@@ -5,7 +5,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from harness import Server, pairs, until
+from harness import Case, Server, pairs, until
 from resp import Asking, Error
 
 
@@ -297,6 +297,45 @@ class Forgotten(unittest.TestCase):
             # Nothing is due, so no tick comes to remove it.
             until(lambda: "gone" not in client.execute_command("VALUE", "p/1"),
                   "the last holder is not shown")
+
+
+class Selecting(Case):
+    """What EVENTS and LEASES select by."""
+
+    def chosen(self, *words):
+        page = pairs(self.do("EVENTS", "COUNT", 1000, *words))
+        return [(e["kind"], e.get("holder")) for e in map(pairs, page["events"])]
+
+    def test_events(self):
+        for pool in ("left", "right"):
+            self.do("POOL", "CREATE", pool, "RANGE", 1, 9)
+        both = pairs(self.do("ALLOC", "Bundle/1", "FROM", "left", "VALUES", 1, 3, "FROM", "right", "VALUES", 1, 5))
+        self.do("ALLOC", "left", "single/1", "VALUES", 1, 5)
+        self.do("REVOKE", both["lease"], "REASON", "It smokes")
+        bundle, single = ("lease.active", "Bundle/1"), ("lease.active", "single/1")
+        ended = ("lease.revoking", "Bundle/1")
+        self.assertEqual(self.chosen("KIND", "lease."), [bundle, single, ended])
+        self.assertEqual(self.chosen("KIND", "lease.revoking"), [ended])
+        self.assertEqual(self.chosen("KIND", "lease"), [])  # neither a kind nor up to a dot
+        self.assertEqual(self.chosen("LEASE", both["lease"]), [bundle, ended])
+        self.assertEqual(self.chosen("POOL", "left", "VALUE", 3), [bundle, ended])
+        self.assertEqual(self.chosen("POOL", "left", "VALUE", 5), [single])  # the bundle's 5 is of the other pool
+        self.assertEqual(self.chosen("TEXT", "BUNDLE"), [bundle, ended])
+        self.assertEqual(self.chosen("TEXT", "smokes"), [ended])
+        self.assertEqual(self.chosen("TEXT", "smokes", "HOLDER", "single/1"), [])
+        self.assertEqual(self.chosen("ACTOR", "nobody"), [])
+
+    def test_leases_by_the_beginning_of_the_holder(self):
+        self.do("POOL", "CREATE", "begun", "RANGE", 1, 9)
+        for holder in ("job/1", "job/2", "jo", "other"):
+            self.do("ALLOC", "begun", holder)
+
+        def holders(*words):
+            return sorted(pairs(lease)["holder"] for lease in pairs(self.do("LEASES", *words))["leases"])
+        self.assertEqual(holders("PREFIX", "job/"), ["job/1", "job/2"])
+        self.assertEqual(holders("PREFIX", "jo", "POOL", "begun"), ["jo", "job/1", "job/2"])
+        self.assertEqual(holders("PREFIX", "job/1", "HOLDER", "job/2"), [])
+        self.assertEqual(holders("PREFIX", "x"), [])
 
 
 if __name__ == "__main__":
