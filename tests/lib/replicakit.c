@@ -544,3 +544,39 @@ void group_check(struct group *group) {
     /* 500 ppm of the whole run, and rounding. */
     assert_true(group->early_ms <= group->now_ms / 1000 + 10);
 }
+
+void group_appends(struct group_node *owner, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(group_append_wait(owner), GROUP_OK);
+    }
+}
+
+struct group_node *group_begin(struct group *group, unsigned nodes) {
+    group_open(group, 1);
+    group_start(group, 0, &(struct group_start){.init = true});
+    for (unsigned n = 1; n < nodes; n++) {
+        group_start(group, n, NULL);
+    }
+    struct group_node *owner = group_await_owner(group, 5000);
+    assert_true(group_run_until(group, 5000, group_takes_part));
+    return owner;
+}
+
+bool group_takes_part(struct group *group) {
+    for (unsigned n = 0; n < GROUP_NODES; n++) {
+        struct replica_standing standing;
+        if (group->nodes[n].log != NULL) {
+            replica_standing_read(group->nodes[n].log, &standing);
+            if (standing.part == REPLICA_PART_WAITING || !standing.caught_up) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+enum replica_trouble group_trouble(const struct group_node *node) {
+    struct replica_standing standing;
+    replica_standing_read(node->log, &standing);
+    return standing.trouble;
+}

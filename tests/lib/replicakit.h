@@ -111,6 +111,14 @@ struct group_node *group_await_owner(struct group *group, uint64_t ms);
 uint32_t group_append(struct group_node *node);
 /* The same, and waits for the end: its status. */
 enum group_fate group_append_wait(struct group_node *node);
+/* The same, `count` times; each must be acknowledged. */
+void group_appends(struct group_node *owner, unsigned count);
+
+/* Opens the group with seed 1; node 0 begins, the others join. Returns the owner when all take part. */
+struct group_node *group_begin(struct group *group, unsigned nodes);
+/* Every node that runs follows or owns the log and has caught up. */
+bool group_takes_part(struct group *group);
+enum replica_trouble group_trouble(const struct group_node *node);
 /* All running nodes have everything, within this time. */
 bool group_settle(struct group *group, uint64_t ms);
 void group_snapshot(struct group_node *node);

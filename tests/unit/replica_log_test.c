@@ -12,62 +12,25 @@
 
 static struct group group; /* large */
 
-static enum replica_trouble trouble_of(const struct group_node *node) {
-    struct replica_standing standing;
-    replica_standing_read(node->log, &standing);
-    return standing.trouble;
-}
-
 static bool is_in_trouble(struct group *k) {
     for (unsigned n = 0; n < GROUP_NODES; n++) {
-        if (k->nodes[n].log != NULL && trouble_of(&k->nodes[n]) != REPLICA_TROUBLE_NONE) {
+        if (k->nodes[n].log != NULL && group_trouble(&k->nodes[n]) != REPLICA_TROUBLE_NONE) {
             return true;
         }
     }
     return false;
 }
 
-static bool all_take_part(struct group *k) {
-    for (unsigned n = 0; n < GROUP_NODES; n++) {
-        struct replica_standing standing;
-        if (k->nodes[n].log != NULL) {
-            replica_standing_read(k->nodes[n].log, &standing);
-            if (standing.part == REPLICA_PART_WAITING || !standing.caught_up) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
 static const struct group_start begins = {.init = true};
-
-/* Node 0 begins, the others join; somebody owns the log. */
-static struct group_node *cluster(unsigned nodes) {
-    group_open(&group, 1);
-    group_start(&group, 0, &begins);
-    for (unsigned n = 1; n < nodes; n++) {
-        group_start(&group, n, NULL);
-    }
-    struct group_node *owner = group_await_owner(&group, 5000);
-    assert_true(group_run_until(&group, 5000, all_take_part));
-    return owner;
-}
-
-static void appends(struct group_node *owner, unsigned count) {
-    for (unsigned i = 0; i < count; i++) {
-        assert_int_equal(group_append_wait(owner), GROUP_OK);
-    }
-}
 
 static void what_the_owner_appends_reaches_the_others(void **state) {
     (void)state;
-    struct group_node *owner = cluster(3);
-    appends(owner, 100);
+    struct group_node *owner = group_begin(&group, 3);
+    group_appends(owner, 100);
     assert_true(group_settle(&group, 1000));
     for (unsigned n = 0; n < 3; n++) {
         assert_int_equal(group.nodes[n].lsn, 100);
-        assert_int_equal(trouble_of(&group.nodes[n]), REPLICA_TROUBLE_NONE);
+        assert_int_equal(group_trouble(&group.nodes[n]), REPLICA_TROUBLE_NONE);
     }
     group_check(&group);
     group_close(&group);
@@ -75,14 +38,14 @@ static void what_the_owner_appends_reaches_the_others(void **state) {
 
 static void a_follower_takes_over_when_the_owner_dies(void **state) {
     (void)state;
-    struct group_node *first = cluster(3);
-    appends(first, 10);
+    struct group_node *first = group_begin(&group, 3);
+    group_appends(first, 10);
     uint64_t died_ms = group.now_ms;
     group_kill(&group, first->n);
     struct group_node *second = group_await_owner(&group, 3000);
     assert_ptr_not_equal(second, first);
     assert_true(group.now_ms - died_ms >= GROUP_TTL_MS);
-    appends(second, 10);
+    group_appends(second, 10);
     group_start(&group, first->n, NULL);
     assert_true(group_settle(&group, 2000));
     assert_int_equal(first->lsn, 20);
@@ -94,8 +57,8 @@ static void a_follower_takes_over_when_the_owner_dies(void **state) {
 
 static void an_owner_that_resigns_is_followed_at_once(void **state) {
     (void)state;
-    struct group_node *first = cluster(3);
-    appends(first, 3);
+    struct group_node *first = group_begin(&group, 3);
+    group_appends(first, 3);
     first->leads = false;
     assert_int_equal(first->log->verbs->resign(first->log), TN_OK);
     group_run(&group, 1); /* it is on its way: another node may have the log by now */
@@ -104,19 +67,19 @@ static void an_owner_that_resigns_is_followed_at_once(void **state) {
     assert_false(first->log->verbs->owned(first->log));
     struct group_node *second = group_await_owner(&group, 500);
     assert_ptr_not_equal(second, first);
-    appends(second, 3);
+    group_appends(second, 3);
     group_check(&group);
     group_close(&group);
 }
 
 static void a_node_goes_on_from_its_local_copy(void **state) {
     (void)state;
-    struct group_node *owner = cluster(3);
+    struct group_node *owner = group_begin(&group, 3);
     unsigned other = (owner->n + 1) % 3;
-    appends(owner, 30);
+    group_appends(owner, 30);
     assert_true(group_settle(&group, 1000));
     group_cut(&group, other);
-    appends(owner, 10);
+    group_appends(owner, 10);
     group_start(&group, other, NULL);
     assert_int_equal(group.nodes[other].lsn, 30); /* before it has heard of anybody */
     assert_true(group_settle(&group, 1000));
@@ -127,8 +90,8 @@ static void a_node_goes_on_from_its_local_copy(void **state) {
 
 static void all_nodes_stop_and_start_again(void **state) {
     (void)state;
-    struct group_node *owner = cluster(3);
-    appends(owner, 30);
+    struct group_node *owner = group_begin(&group, 3);
+    group_appends(owner, 30);
     assert_true(group_settle(&group, 1000));
     for (unsigned n = 0; n < 3; n++) {
         group_stop(&group, n);
@@ -138,7 +101,7 @@ static void all_nodes_stop_and_start_again(void **state) {
         group_start(&group, n, NULL);
     }
     owner = group_await_owner(&group, 5000);
-    appends(owner, 5);
+    group_appends(owner, 5);
     /* Nobody has heard an owner: the wall clock tells what time it is. */
     assert_true(owner->now_ms > 1800000000000u + 60000);
     assert_true(group_settle(&group, 1000));
@@ -150,7 +113,7 @@ static void all_nodes_stop_and_start_again(void **state) {
 
 static void expect_trouble(unsigned n, enum replica_trouble trouble) {
     (void)group_run_until(&group, 30000, is_in_trouble);
-    if (trouble_of(&group.nodes[n]) != trouble) {
+    if (group_trouble(&group.nodes[n]) != trouble) {
         fail_msg("wanted %s, the node says:\n%s", replica_trouble_name(trouble),
                  group.nodes[n].notice);
     }
@@ -164,40 +127,40 @@ static void without_a_cluster_a_node_waits_and_says_so(void **state) {
     group_start(&group, 0, NULL);
     expect_trouble(0, REPLICA_TROUBLE_UNINITIALIZED);
     group_start(&group, 1, &begins);
-    appends(group_await_owner(&group, 5000), 5);
+    group_appends(group_await_owner(&group, 5000), 5);
     assert_true(group_settle(&group, 3000));
-    assert_int_equal(trouble_of(&group.nodes[0]), REPLICA_TROUBLE_NONE);
+    assert_int_equal(group_trouble(&group.nodes[0]), REPLICA_TROUBLE_NONE);
     group_close(&group);
 }
 
 static void a_cluster_begins_under_an_empty_prefix_only(void **state) {
     (void)state;
-    struct group_node *owner = cluster(1);
-    appends(owner, 3);
+    struct group_node *owner = group_begin(&group, 1);
+    group_appends(owner, 3);
     group_start(&group, 1, &begins);
     expect_trouble(1, REPLICA_TROUBLE_NOT_EMPTY);
     group_stop(&group, 1);
     group_stop(&group, 0);
     group_start(&group, 0, &begins); /* its own: done before */
-    appends(group_await_owner(&group, 5000), 3);
+    group_appends(group_await_owner(&group, 5000), 3);
     group_close(&group);
 }
 
 /* --cluster-init that was left in a unit file, after a crash: the log positions are the cluster's. */
 static void a_node_that_begins_again_after_a_crash_passes_over_no_positions(void **state) {
     (void)state;
-    struct group_node *owner = cluster(2);
-    appends(owner, 5);
+    struct group_node *owner = group_begin(&group, 2);
+    group_appends(owner, 5);
     assert_true(group_settle(&group, 1000));
     group_kill(&group, 0);
-    appends(group_await_owner(&group, 5000), 5);
+    group_appends(group_await_owner(&group, 5000), 5);
     group_start(&group, 0, &begins);
-    assert_true(group_run_until(&group, 3000, all_take_part));
+    assert_true(group_run_until(&group, 3000, group_takes_part));
     assert_true(group_settle(&group, 3000));
-    assert_int_equal(trouble_of(&group.nodes[0]), REPLICA_TROUBLE_NONE);
+    assert_int_equal(group_trouble(&group.nodes[0]), REPLICA_TROUBLE_NONE);
     assert_int_equal(group.nodes[0].lsn, 10);
     group_kill(&group, 1);
-    appends(group_await_owner(&group, 5000), 1);
+    group_appends(group_await_owner(&group, 5000), 1);
     assert_int_equal(group.nodes[0].lsn, 11);
     group_check(&group);
     group_close(&group);
@@ -207,15 +170,15 @@ static void a_node_that_begins_again_after_a_crash_passes_over_no_positions(void
 static void a_node_that_begins_again_as_restored_stays_in_its_generation(void **state) {
     static const struct group_start both = {.init = true, .restored = true};
     (void)state;
-    appends(cluster(2), 5);
+    group_appends(group_begin(&group, 2), 5);
     assert_true(group_settle(&group, 1000));
     for (unsigned i = 0; i < 2; i++) {
         group_kill(&group, 0);
-        appends(group_await_owner(&group, 5000), 5);
+        group_appends(group_await_owner(&group, 5000), 5);
         group_start(&group, 0, i == 0 ? &both : NULL);
-        assert_true(group_run_until(&group, 3000, all_take_part));
+        assert_true(group_run_until(&group, 3000, group_takes_part));
         assert_true(group_settle(&group, 3000));
-        assert_int_equal(trouble_of(&group.nodes[0]), REPLICA_TROUBLE_NONE);
+        assert_int_equal(group_trouble(&group.nodes[0]), REPLICA_TROUBLE_NONE);
     }
     assert_true(group.nodes[0].lsn == 15 && group.nodes[0].shard >> 32 == 0);
     group_check(&group);
@@ -225,7 +188,7 @@ static void a_node_that_begins_again_as_restored_stays_in_its_generation(void **
 static void a_directory_of_another_cluster_is_refused(void **state) {
     struct group_start other = {.init = true, .prefix = "/other/"};
     (void)state;
-    appends(cluster(1), 3);
+    group_appends(group_begin(&group, 1), 3);
     group_stop(&group, 0);
     group_start(&group, 1, &other);
     (void)group_await_owner(&group, 5000);
@@ -238,16 +201,16 @@ static void a_directory_of_another_cluster_is_refused(void **state) {
 
 static void an_etcd_that_was_put_back_is_refused(void **state) {
     (void)state;
-    struct group_node *owner = cluster(3);
-    appends(owner, 10);
+    struct group_node *owner = group_begin(&group, 3);
+    group_appends(owner, 10);
     assert_true(group_settle(&group, 1000));
     struct fakeetcd_copy *copy = fakeetcd_save(group.fake);
-    appends(owner, 10);
+    group_appends(owner, 10);
     assert_true(group_settle(&group, 1000));
     fakeetcd_put_back(group.fake, copy);
     group_run(&group, 10000);
     for (unsigned n = 0; n < 3; n++) {
-        assert_int_equal(trouble_of(&group.nodes[n]), REPLICA_TROUBLE_PUT_BACK);
+        assert_int_equal(group_trouble(&group.nodes[n]), REPLICA_TROUBLE_PUT_BACK);
         assert_false(group.nodes[n].owned);
     }
     for (unsigned n = 0; n < 3; n++) { /* a restart remembers */
@@ -256,7 +219,7 @@ static void an_etcd_that_was_put_back_is_refused(void **state) {
     }
     group_run(&group, 10000);
     for (unsigned n = 0; n < 3; n++) {
-        assert_int_equal(trouble_of(&group.nodes[n]), REPLICA_TROUBLE_PUT_BACK);
+        assert_int_equal(group_trouble(&group.nodes[n]), REPLICA_TROUBLE_PUT_BACK);
         group_stop(&group, n);
     }
     /* The remedy: what a node has counts, one generation later. */
@@ -270,7 +233,7 @@ static void an_etcd_that_was_put_back_is_refused(void **state) {
     group_start(&group, 0, NULL);
     group_start(&group, 2, NULL);
     owner = group_await_owner(&group, 10000);
-    appends(owner, 5);
+    group_appends(owner, 5);
     assert_true(group_settle(&group, 1000));
     assert_int_equal(owner->lsn, 25);
     for (unsigned n = 0; n < 3; n++) {
@@ -284,14 +247,14 @@ static void an_etcd_that_was_put_back_is_refused(void **state) {
 static void restored_gives_way_to_a_log_that_lives_or_is_newer(void **state) {
     struct group_start restored = {.restored = true};
     (void)state;
-    struct group_node *owner = cluster(3);
+    struct group_node *owner = group_begin(&group, 3);
     unsigned other = (owner->n + 1) % 3;
-    appends(owner, 10);
+    group_appends(owner, 10);
     assert_true(group_settle(&group, 1000));
     group_stop(&group, other);
     group_start(&group, other, &restored);
     expect_trouble(other, REPLICA_TROUBLE_NEWER);
-    appends(owner, 10);
+    group_appends(owner, 10);
     group_stop(&group, other);
     group_start(&group, other, &restored);
     expect_trouble(other, REPLICA_TROUBLE_NEWER);
@@ -301,10 +264,10 @@ static void restored_gives_way_to_a_log_that_lives_or_is_newer(void **state) {
 static void another_version_of_the_state_neither_follows_nor_takes_over(void **state) {
     struct group_start newer = {.state_version = GROUP_STATE_VERSION + 1};
     (void)state;
-    struct group_node *owner = cluster(1);
+    struct group_node *owner = group_begin(&group, 1);
     group_start(&group, 1, &newer);
     expect_trouble(1, REPLICA_TROUBLE_VERSION);
-    appends(owner, 5);
+    group_appends(owner, 5);
     group_stop(&group, 0);
     group_run(&group, 10000);
     assert_false(group.nodes[1].owned);
@@ -328,8 +291,8 @@ static void key_damage(uint64_t lsn, unsigned at) {
 
 static void a_damaged_batch_is_refused(void **state) {
     (void)state;
-    struct group_node *owner = cluster(1);
-    appends(owner, 10);
+    struct group_node *owner = group_begin(&group, 1);
+    group_appends(owner, 10);
     key_damage(6, 85);
     group_start(&group, 1, NULL);
     expect_trouble(1, REPLICA_TROUBLE_DAMAGED);
@@ -339,8 +302,8 @@ static void a_damaged_batch_is_refused(void **state) {
 
 static void a_batch_that_does_not_continue_the_log_is_refused(void **state) {
     (void)state;
-    struct group_node *owner = cluster(1);
-    appends(owner, 10);
+    struct group_node *owner = group_begin(&group, 1);
+    group_appends(owner, 10);
     char key[64];
     struct tn_bytes found;
     struct log_batch batch;
@@ -364,26 +327,26 @@ static void a_batch_that_does_not_continue_the_log_is_refused(void **state) {
 static void two_nodes_of_one_name_the_second_is_refused(void **state) {
     struct group_start same = {.name = "n1"};
     (void)state;
-    struct group_node *owner = cluster(1);
+    struct group_node *owner = group_begin(&group, 1);
     group_run(&group, 30000);
     group_start(&group, 1, &same);
     expect_trouble(1, REPLICA_TROUBLE_DUPLICATE);
     group_run(&group, 30000);
-    assert_int_equal(trouble_of(&group.nodes[0]), REPLICA_TROUBLE_NONE);
-    appends(owner, 3);
+    assert_int_equal(group_trouble(&group.nodes[0]), REPLICA_TROUBLE_NONE);
+    group_appends(owner, 3);
     group_kill(&group, 0); /* the same name after a crash is no second node */
     group_start(&group, 0, NULL);
-    appends(group_await_owner(&group, 5000), 3);
+    group_appends(group_await_owner(&group, 5000), 3);
     group_run(&group, 30000);
-    assert_int_equal(trouble_of(&group.nodes[0]), REPLICA_TROUBLE_NONE);
+    assert_int_equal(group_trouble(&group.nodes[0]), REPLICA_TROUBLE_NONE);
     group_close(&group);
 }
 
 static void a_closed_cluster_is_left_alone(void **state) {
     bool is_member = false;
     (void)state;
-    struct group_node *owner = cluster(3);
-    appends(owner, 10);
+    struct group_node *owner = group_begin(&group, 3);
+    group_appends(owner, 10);
     assert_true(group_settle(&group, 1000));
     assert_int_equal(replica_dir_is_member(&owner->os, "/data", &is_member), TN_OK);
     assert_true(is_member);
@@ -392,7 +355,7 @@ static void a_closed_cluster_is_left_alone(void **state) {
     group_run(&group, 20000);
     assert_null(group_owner(&group));
     for (unsigned n = 0; n < 3; n++) {
-        assert_int_equal(trouble_of(&group.nodes[n]), REPLICA_TROUBLE_CLOSED);
+        assert_int_equal(group_trouble(&group.nodes[n]), REPLICA_TROUBLE_CLOSED);
         assert_int_equal(replica_dir_is_member(&group.nodes[n].os, "/data", &is_member), TN_OK);
         assert_false(is_member);
     }
@@ -414,19 +377,19 @@ static unsigned batches_in_etcd(uint64_t up_to) {
 
 static void the_log_is_trimmed_when_a_majority_has_snapshots(void **state) {
     (void)state;
-    struct group_node *owner = cluster(3);
+    struct group_node *owner = group_begin(&group, 3);
     unsigned other = (owner->n + 1) % 3;
-    appends(owner, 20);
+    group_appends(owner, 20);
     assert_true(group_settle(&group, 1000));
     group_snapshot(owner);
     group_run(&group, 20000);
-    appends(owner, 1);
+    group_appends(owner, 1);
     group_run(&group, 20000);
-    appends(owner, 1);
+    group_appends(owner, 1);
     assert_int_equal(batches_in_etcd(22), 22); /* one is no majority */
     group_snapshot(&group.nodes[other]);
     group_run(&group, 20000);
-    appends(owner, 2);
+    group_appends(owner, 2);
     assert_int_equal(batches_in_etcd(20), 0);
     assert_true(batches_in_etcd(24) >= 2);
     /* Those who have everything up to there go on; one who begins now cannot. */
@@ -444,15 +407,15 @@ static void the_log_is_trimmed_when_a_majority_has_snapshots(void **state) {
 static void a_node_begins_with_a_snapshot_of_another_one(void **state) {
     static const struct group_start seeds = {.seed = true};
     (void)state;
-    struct group_node *owner = cluster(3);
+    struct group_node *owner = group_begin(&group, 3);
     struct group_node *other = &group.nodes[(owner->n + 1) % 3];
     struct group_node *third = &group.nodes[(owner->n + 2) % 3];
-    appends(owner, 20);
+    group_appends(owner, 20);
     assert_true(group_settle(&group, 1000));
     group_snapshot(owner);
     group_snapshot(other);
     group_run(&group, 20000);
-    appends(owner, 2);
+    group_appends(owner, 2);
     group_run(&group, 20000);
     group_stop(&group, third->n);
     group_start(&group, third->n, &seeds); /* it has everything */
@@ -472,14 +435,14 @@ static void a_node_begins_with_a_snapshot_of_another_one(void **state) {
     assert_int_equal(third->seeded_lsn, 20);
     assert_true(group_settle(&group, 3000));
     assert_int_equal(third->lsn, 22);
-    appends(owner, 3);
+    group_appends(owner, 3);
     assert_true(group_settle(&group, 3000));
     group_cut(&group, third->n); /* it is a node like any other now */
     group_start(&group, third->n, &seeds);
     assert_int_equal(third->seeded_lsn, 0);
     group_kill(&group, owner->n);
     group_kill(&group, other->n);
-    appends(group_await_owner(&group, 5000), 3);
+    group_appends(group_await_owner(&group, 5000), 3);
     group_check(&group);
     group_close(&group);
 }
@@ -488,14 +451,14 @@ static void a_node_begins_with_a_snapshot_of_another_one(void **state) {
 static void seeding_survives_a_crash_anywhere(void **state) {
     static const struct group_start seeds = {.seed = true};
     (void)state;
-    struct group_node *owner = cluster(2);
+    struct group_node *owner = group_begin(&group, 2);
     struct group_node *third = &group.nodes[2];
-    appends(owner, 20);
+    group_appends(owner, 20);
     assert_true(group_settle(&group, 1000));
     group_snapshot(owner);
     group_snapshot(&group.nodes[1 - owner->n]);
     group_run(&group, 20000);
-    appends(owner, 2);
+    group_appends(owner, 2);
     assert_true(group_settle(&group, 1000));
     for (unsigned call = 1;; call++) {
         group_wipe(&group, 2);
@@ -534,14 +497,14 @@ static void a_log_that_cannot_be_trimmed_ends_in_nospace(void **state) {
         group_run(&group, 500);
     }
     assert_int_equal(refused, 1);
-    assert_int_equal(trouble_of(owner), REPLICA_TROUBLE_FULL);
+    assert_int_equal(group_trouble(owner), REPLICA_TROUBLE_FULL);
     assert_true(owner->log->verbs->owned(owner->log));
     group_snapshot(owner);
     group_run(&group, 20000);
-    appends(owner, 3);
+    group_appends(owner, 3);
     group_run(&group, 20000);
-    appends(owner, 3);
-    assert_int_equal(trouble_of(owner), REPLICA_TROUBLE_NONE);
+    group_appends(owner, 3);
+    assert_int_equal(group_trouble(owner), REPLICA_TROUBLE_NONE);
     group_close(&group);
 }
 
@@ -549,13 +512,13 @@ static void a_log_that_cannot_be_trimmed_ends_in_nospace(void **state) {
 
 static void a_compacted_revision_and_a_cut_connection_are_survived(void **state) {
     (void)state;
-    struct group_node *owner = cluster(3);
+    struct group_node *owner = group_begin(&group, 3);
     struct group_node *other = &group.nodes[(owner->n + 1) % 3];
-    appends(owner, 5);
+    group_appends(owner, 5);
     for (unsigned member = 0; member < 3; member++) {
         fakeetcd_cut(other->watcher, member, true);
     }
-    appends(owner, 50);
+    group_appends(owner, 50);
     fakeetcd_compact(group.fake, fakeetcd_revision(group.fake));
     for (unsigned member = 0; member < 3; member++) {
         fakeetcd_cut(other->watcher, member, false);
@@ -574,7 +537,7 @@ static void a_stuck_watch_is_left(void **state) {
     group_start(&group, 0, &begins);
     group_start(&group, 1, NULL);
     struct group_node *owner = group_await_owner(&group, 8000);
-    appends(owner, 5);
+    group_appends(owner, 5);
     group_run(&group, 5000);
     fakeetcd_set_faults(group.fake, &none);
     assert_true(group_settle(&group, 10000));
@@ -590,10 +553,10 @@ static void members_with_other_revisions_are_followed(void **state) {
     group_start(&group, 1, NULL);
     group_start(&group, 2, NULL);
     struct group_node *owner = group_await_owner(&group, 5000);
-    appends(owner, 20);
+    group_appends(owner, 20);
     fakeetcd_stop(group.fake, 1);
     group_run(&group, 3000);
-    appends(group_await_owner(&group, 5000), 20);
+    group_appends(group_await_owner(&group, 5000), 20);
     assert_true(group_settle(&group, 5000));
     group_check(&group);
     group_close(&group);
@@ -601,8 +564,8 @@ static void members_with_other_revisions_are_followed(void **state) {
 
 static void an_owner_without_a_quorum_is_none_after_its_time(void **state) {
     (void)state;
-    struct group_node *owner = cluster(3);
-    appends(owner, 5);
+    struct group_node *owner = group_begin(&group, 3);
+    group_appends(owner, 5);
     uint32_t id = 0;
     fakeetcd_stop(group.fake, 0);
     fakeetcd_stop(group.fake, 1);
@@ -614,7 +577,7 @@ static void an_owner_without_a_quorum_is_none_after_its_time(void **state) {
     assert_int_equal(group.fates[id], GROUP_UNKNOWN);
     fakeetcd_start(group.fake, 0);
     fakeetcd_start(group.fake, 1);
-    appends(group_await_owner(&group, 20000), 5);
+    group_appends(group_await_owner(&group, 20000), 5);
     assert_true(group_settle(&group, 5000));
     group_check(&group);
     group_close(&group);
@@ -622,14 +585,14 @@ static void an_owner_without_a_quorum_is_none_after_its_time(void **state) {
 
 static void a_full_etcd_refuses_appends_and_recovers(void **state) {
     (void)state;
-    struct group_node *owner = cluster(3);
-    appends(owner, 5);
+    struct group_node *owner = group_begin(&group, 3);
+    group_appends(owner, 5);
     fakeetcd_set_full(group.fake, true, 1);
     for (unsigned i = 0; i < 5 && owner->leads; i++) {
         (void)group_append_wait(owner);
     }
     fakeetcd_set_full(group.fake, false, 0);
-    appends(group_await_owner(&group, 20000), 5);
+    group_appends(group_await_owner(&group, 20000), 5);
     assert_true(group_settle(&group, 5000));
     group_check(&group);
     group_close(&group);
@@ -638,10 +601,10 @@ static void a_full_etcd_refuses_appends_and_recovers(void **state) {
 /* The engine of a follower halts: the node does not take over what it has not applied. */
 static void a_node_whose_engine_refuses_a_batch_stops(void **state) {
     (void)state;
-    struct group_node *owner = cluster(2);
+    struct group_node *owner = group_begin(&group, 2);
     struct group_node *other = &group.nodes[1 - owner->n];
     other->refuses = TN_CORRUPT;
-    appends(owner, 1);
+    group_appends(owner, 1);
     expect_trouble(other->n, REPLICA_TROUBLE_ENGINE);
     group_kill(&group, owner->n);
     group_run(&group, 10000);
@@ -651,15 +614,15 @@ static void a_node_whose_engine_refuses_a_batch_stops(void **state) {
 
 static void time_goes_on_from_the_last_owners_clock(void **state) {
     (void)state;
-    struct group_node *first = cluster(3);
+    struct group_node *first = group_begin(&group, 3);
     for (unsigned n = 0; n < 3; n++) { /* wall clocks that differ */
         group.nodes[n].wall_off_ms = n == first->n ? 0 : 3600000;
     }
-    appends(first, 5);
+    group_appends(first, 5);
     group_run(&group, 5000);
     group_kill(&group, first->n);
     struct group_node *second = group_await_owner(&group, 5000);
-    appends(second, 5);
+    group_appends(second, 5);
     assert_true(group.early_ms <= 50);
     assert_true(second->now_ms + 3000 > group.now_ms + 1800000000000u); /* nor much behind it */
     group_close(&group);

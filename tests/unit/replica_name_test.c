@@ -11,15 +11,9 @@
 static struct group group; /* large */
 static unsigned watched;   /* a node that must not own the log */
 
-static enum replica_trouble trouble_of(const struct group_node *node) {
-    struct replica_standing standing;
-    replica_standing_read(node->log, &standing);
-    return standing.trouble;
-}
-
 static bool watched_is_refused(struct group *k) {
     assert_false(k->nodes[watched].owned);
-    return trouble_of(&k->nodes[watched]) == REPLICA_TROUBLE_DUPLICATE;
+    return group_trouble(&k->nodes[watched]) == REPLICA_TROUBLE_DUPLICATE;
 }
 
 /* Node 0 begins, node 1 joins if there are two; somebody owns the log. */
@@ -35,18 +29,12 @@ static struct group_node *cluster(unsigned nodes) {
     return owner;
 }
 
-static void appends(struct group_node *owner, unsigned count) {
-    for (unsigned i = 0; i < count; i++) {
-        assert_int_equal(group_append_wait(owner), GROUP_OK);
-    }
-}
-
 static bool second_is_denied(struct group *k) {
-    return trouble_of(&k->nodes[1]) == REPLICA_TROUBLE_DENIED;
+    return group_trouble(&k->nodes[1]) == REPLICA_TROUBLE_DENIED;
 }
 
 static bool second_is_well(struct group *k) {
-    return trouble_of(&k->nodes[1]) == REPLICA_TROUBLE_NONE;
+    return group_trouble(&k->nodes[1]) == REPLICA_TROUBLE_NONE;
 }
 
 /* It may read, but not write its record. */
@@ -56,7 +44,7 @@ static void a_node_without_permission_for_its_record_says_so(void **state) {
     fakeetcd_deny(group.fake, "node/n2");
     group_start(&group, 1, NULL);
     assert_true(group_run_until(&group, 5000, second_is_denied));
-    appends(owner, 3);
+    group_appends(owner, 3);
     for (unsigned i = 0; i < 100; i++) {
         group_run(&group, 100);
         assert_true(second_is_denied(&group)); /* until it is over */
@@ -64,7 +52,7 @@ static void a_node_without_permission_for_its_record_says_so(void **state) {
     fakeetcd_deny(group.fake, NULL);
     assert_true(group_run_until(&group, 5000, second_is_well));
     group_kill(&group, 0);
-    appends(group_await_owner(&group, 5000), 3);
+    group_appends(group_await_owner(&group, 5000), 3);
     group_check(&group);
     group_close(&group);
 }
@@ -80,9 +68,9 @@ static void the_second_node_of_one_name_owns_nothing(void **state) {
     assert_true(group_run_until(&group, 20000, watched_is_refused));
     struct group_node *next = group_await_owner(&group, 5000);
     assert_int_equal(next->n, 1 - owner->n);
-    appends(next, 3);
+    group_appends(next, 3);
     group_run(&group, 20000);
-    assert_int_equal(trouble_of(next), REPLICA_TROUBLE_NONE);
+    assert_int_equal(group_trouble(next), REPLICA_TROUBLE_NONE);
     group_check(&group);
     group_close(&group);
 }
@@ -105,13 +93,13 @@ static void a_name_goes_back_to_the_node_that_had_it_first(void **state) {
     group_run(&group, 6000);
     group_start(&group, 2, &same);
     group_run(&group, 20000);
-    assert_int_equal(trouble_of(&group.nodes[2]), REPLICA_TROUBLE_NONE);
+    assert_int_equal(group_trouble(&group.nodes[2]), REPLICA_TROUBLE_NONE);
     cut(other, false);
     watched = 2;
     assert_true(group_run_until(&group, 20000, watched_is_refused));
     group_run(&group, 20000);
-    assert_int_equal(trouble_of(other), REPLICA_TROUBLE_NONE);
-    assert_int_equal(trouble_of(owner), REPLICA_TROUBLE_NONE);
+    assert_int_equal(group_trouble(other), REPLICA_TROUBLE_NONE);
+    assert_int_equal(group_trouble(owner), REPLICA_TROUBLE_NONE);
     group_close(&group);
 }
 
@@ -125,10 +113,10 @@ static void of_two_that_start_at_once_one_is_refused(void **state) {
     group_start(&group, 2, &same);
     group_run(&group, 30000);
     for (unsigned n = 1; n < 3; n++) {
-        refused += trouble_of(&group.nodes[n]) == REPLICA_TROUBLE_DUPLICATE;
+        refused += group_trouble(&group.nodes[n]) == REPLICA_TROUBLE_DUPLICATE;
     }
     assert_int_equal(refused, 1);
-    assert_int_equal(trouble_of(owner), REPLICA_TROUBLE_NONE);
+    assert_int_equal(group_trouble(owner), REPLICA_TROUBLE_NONE);
     group_close(&group);
 }
 
@@ -136,13 +124,13 @@ static void of_two_that_start_at_once_one_is_refused(void **state) {
 static void a_node_at_another_place_has_its_name_after_a_while(void **state) {
     static const struct group_start moved = {.place = 99};
     (void)state;
-    appends(cluster(1), 3);
+    group_appends(cluster(1), 3);
     group_kill(&group, 0);
     group_start(&group, 0, &moved);
     group_run(&group, 5000);
     assert_null(group_owner(&group));
-    appends(group_await_owner(&group, 10000), 3);
-    assert_int_equal(trouble_of(&group.nodes[0]), REPLICA_TROUBLE_NONE);
+    group_appends(group_await_owner(&group, 10000), 3);
+    assert_int_equal(group_trouble(&group.nodes[0]), REPLICA_TROUBLE_NONE);
     group_close(&group);
 }
 

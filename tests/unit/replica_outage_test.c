@@ -16,39 +16,6 @@
 
 static struct group group; /* large */
 
-static const struct group_start begins = {.init = true};
-
-static bool all_take_part(struct group *k) {
-    for (unsigned n = 0; n < GROUP_NODES; n++) {
-        struct replica_standing standing;
-        if (k->nodes[n].log != NULL) {
-            replica_standing_read(k->nodes[n].log, &standing);
-            if (standing.part == REPLICA_PART_WAITING || !standing.caught_up) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-/* Node 0 begins, the others join; somebody owns the log. */
-static struct group_node *cluster(unsigned nodes) {
-    group_open(&group, 1);
-    group_start(&group, 0, &begins);
-    for (unsigned n = 1; n < nodes; n++) {
-        group_start(&group, n, NULL);
-    }
-    struct group_node *owner = group_await_owner(&group, 5000);
-    assert_true(group_run_until(&group, 5000, all_take_part));
-    return owner;
-}
-
-static void appends(struct group_node *owner, unsigned count) {
-    for (unsigned i = 0; i < count; i++) {
-        assert_int_equal(group_append_wait(owner), GROUP_OK);
-    }
-}
-
 static uint64_t stale_ms(const struct group_node *node) {
     struct log_stats stats;
     memset(&stats, 0, sizeof stats);
@@ -61,8 +28,8 @@ static uint64_t stale_ms(const struct group_node *node) {
 static void a_long_loss_of_quorum_makes_nodes_stale_and_loses_no_time(void **state) {
     uint64_t before_ms[3];
     (void)state;
-    struct group_node *owner = cluster(3);
-    appends(owner, 5);
+    struct group_node *owner = group_begin(&group, 3);
+    group_appends(owner, 5);
     group_run(&group, 5000);
     fakeetcd_stop(group.fake, 0);
     fakeetcd_stop(group.fake, 1);
@@ -87,7 +54,7 @@ static void a_long_loss_of_quorum_makes_nodes_stale_and_loses_no_time(void **sta
     fakeetcd_start(group.fake, 0);
     fakeetcd_start(group.fake, 1);
     struct group_node *next = group_await_owner(&group, 20000);
-    appends(next, 1);
+    group_appends(next, 1);
     assert_true(group.early_ms <= 50);
     assert_true(next->now_ms + 1000 > group.now_ms + WALL_MS);
     assert_true(group_settle(&group, 5000));
@@ -98,35 +65,35 @@ static void a_long_loss_of_quorum_makes_nodes_stale_and_loses_no_time(void **sta
 /* A node that has only read an old head does not know its owner's time, also after a failed try. */
 static void a_head_that_was_found_is_not_heard_by_giving_up(void **state) {
     (void)state;
-    struct group_node *owner = cluster(1);
-    appends(owner, 5);
+    struct group_node *owner = group_begin(&group, 1);
+    group_appends(owner, 5);
     group_stop(&group, 0);
     group_run(&group, 600000);
     group_start(&group, 0, NULL);
-    assert_true(group_run_until(&group, 5000, all_take_part));
+    assert_true(group_run_until(&group, 5000, group_takes_part));
     fakeetcd_stop(group.fake, 0);
     fakeetcd_stop(group.fake, 1);
     group_run(&group, 30000);
     fakeetcd_start(group.fake, 0);
     fakeetcd_start(group.fake, 1);
     owner = group_await_owner(&group, 20000);
-    appends(owner, 1);
+    group_appends(owner, 1);
     assert_true(owner->now_ms + 1000 > group.now_ms + WALL_MS); /* by the wall clock */
     group_close(&group);
 }
 
 static void a_follower_that_starts_is_stale_until_it_hears_an_owner(void **state) {
     (void)state;
-    struct group_node *owner = cluster(2);
+    struct group_node *owner = group_begin(&group, 2);
     struct group_node *other = &group.nodes[1 - owner->n];
-    appends(owner, 5);
+    group_appends(owner, 5);
     assert_true(group_settle(&group, 1000));
     assert_true(stale_ms(other) < GROUP_TTL_MS);
     group_stop(&group, other->n);
     group_kill(&group, owner->n);
     group_start(&group, other->n, NULL);
     assert_true(stale_ms(other) > 86400000);
-    assert_true(group_run_until(&group, 1000, all_take_part)); /* what it found may be old */
+    assert_true(group_run_until(&group, 1000, group_takes_part)); /* what it found may be old */
     assert_true(stale_ms(other) > 86400000);
     owner = group_await_owner(&group, 5000);
     assert_int_equal(stale_ms(owner), 0);
@@ -138,32 +105,26 @@ static void a_follower_that_starts_is_stale_until_it_hears_an_owner(void **state
 
 /* ---- Full disks ---- */
 
-static enum replica_trouble trouble_of(const struct group_node *node) {
-    struct replica_standing standing;
-    replica_standing_read(node->log, &standing);
-    return standing.trouble;
-}
-
 /* The local log cannot begin another segment; small files still have room. */
 static void fill_disk(struct group_node *owner) {
     fakeos_space_set(owner->disk, fakeos_space_used(owner->disk) + 4096);
-    for (unsigned i = 0; i < 10000 && trouble_of(owner) != REPLICA_TROUBLE_COPY_FULL; i++) {
+    for (unsigned i = 0; i < 10000 && group_trouble(owner) != REPLICA_TROUBLE_COPY_FULL; i++) {
         assert_int_equal(group_append_wait(owner), GROUP_OK);
     }
-    assert_int_equal(trouble_of(owner), REPLICA_TROUBLE_COPY_FULL);
+    assert_int_equal(group_trouble(owner), REPLICA_TROUBLE_COPY_FULL);
 }
 
 static void an_owner_with_a_full_disk_gives_the_log_up(void **state) {
     struct log_error error = {.text = ""};
     (void)state;
-    struct group_node *first = cluster(3);
+    struct group_node *first = group_begin(&group, 3);
     fill_disk(first);
     struct log_position at = {.lsn = first->lsn, .now_ms = first->now_ms, .shard = first->shard};
     assert_int_equal(first->store->verbs->begin(first->store, &at, &error), TN_NOSPACE);
     group_run(&group, GROUP_TTL_MS + 500);
     struct group_node *second = group_await_owner(&group, 1000);
     assert_ptr_not_equal(second, first);
-    appends(second, 5);
+    group_appends(second, 5);
     for (unsigned n = 0; n < 3; n++) { /* nobody else is there: it does not take over */
         if (n != first->n) {
             group_kill(&group, n);
@@ -173,8 +134,8 @@ static void an_owner_with_a_full_disk_gives_the_log_up(void **state) {
     assert_null(group_owner(&group));
     fakeos_space_set(first->disk, UINT64_MAX);
     assert_ptr_equal(group_await_owner(&group, 5000), first);
-    assert_int_equal(trouble_of(first), REPLICA_TROUBLE_NONE);
-    appends(first, 5);
+    assert_int_equal(group_trouble(first), REPLICA_TROUBLE_NONE);
+    group_appends(first, 5);
     group_check(&group);
     group_close(&group);
 }
@@ -182,7 +143,7 @@ static void an_owner_with_a_full_disk_gives_the_log_up(void **state) {
 /* Nobody else can take over: what is asked of the node is refused, and does not wait for ever. */
 static void a_lone_node_with_a_full_disk_refuses_and_recovers(void **state) {
     (void)state;
-    struct group_node *owner = cluster(1);
+    struct group_node *owner = group_begin(&group, 1);
     fill_disk(owner);
     for (unsigned i = 0; i < 10000 && owner->leads; i++) {
         (void)group_append_wait(owner);
@@ -190,7 +151,7 @@ static void a_lone_node_with_a_full_disk_refuses_and_recovers(void **state) {
     assert_false(owner->leads);
     fakeos_space_set(owner->disk, UINT64_MAX);
     owner = group_await_owner(&group, 10000);
-    appends(owner, 5);
+    group_appends(owner, 5);
     group_check(&group);
     group_close(&group);
 }
@@ -205,7 +166,7 @@ static bool is_closed(const struct group_node *node) {
 
 static void a_closing_owner_with_an_incomplete_copy_stays_a_member(void **state) {
     (void)state;
-    struct group_node *owner = cluster(1);
+    struct group_node *owner = group_begin(&group, 1);
     fill_disk(owner);
     owner->leads = false;
     assert_int_equal(replica_close_cluster(owner->log), TN_OK);
@@ -221,8 +182,8 @@ static void a_closing_owner_with_an_incomplete_copy_stays_a_member(void **state)
 /* Nothing was resigned: the next resign is an ordinary one. */
 static void closing_that_was_not_done_is_withdrawn(void **state) {
     (void)state;
-    struct group_node *owner = cluster(2);
-    appends(owner, 5);
+    struct group_node *owner = group_begin(&group, 2);
+    group_appends(owner, 5);
     replica_close_with_resign(owner->log);
     assert_true(replica_close_withdraw(owner->log));
     owner->leads = false;
@@ -230,7 +191,7 @@ static void closing_that_was_not_done_is_withdrawn(void **state) {
     assert_false(replica_close_withdraw(owner->log));
     group_run(&group, 100);
     owner = group_await_owner(&group, 5000);
-    appends(owner, 5);
+    group_appends(owner, 5);
     replica_close_with_resign(owner->log);
     owner->leads = false;
     assert_int_equal(owner->log->verbs->resign(owner->log), TN_OK);
@@ -244,9 +205,9 @@ static void closing_that_was_not_done_is_withdrawn(void **state) {
 /* The power goes during any call of a node that joins a closed cluster. */
 static void a_copy_of_a_closed_cluster_stands_alone_when_it_is_complete(void **state) {
     (void)state;
-    struct group_node *owner = cluster(2);
+    struct group_node *owner = group_begin(&group, 2);
     struct group_node *third = &group.nodes[2];
-    appends(owner, 10);
+    group_appends(owner, 10);
     assert_true(group_settle(&group, 1000));
     owner->leads = false;
     assert_int_equal(replica_close_cluster(owner->log), TN_OK);
