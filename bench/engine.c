@@ -140,7 +140,7 @@ static void pool_make(struct engine *engine) {
                                      .policy = &patch};
     struct kernel_result result = {0};
     engine_execute(engine, &command, &result);
-    if (result.code != TN_R_OK && result.code != TN_R_EXISTS) {
+    if (result.code != TN_R_OK && result.code != TN_R_NOOP) {
         die(tn_result_name(result.code));
     }
 }
