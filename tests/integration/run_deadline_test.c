@@ -11,20 +11,10 @@
 #include <cmocka.h>
 
 #include "lib/runkit.h"
-#include "process/proc.h"
 #include "process/run_frame.h"
-#include "process/run_record.h"
 
 static uint64_t now_ms(void) {
     return os_posix()->clock_boot_ms(os_posix()->ctx);
-}
-
-static pid_t guardian_of(const struct runkit *kit) {
-    struct run_record record;
-    char path[400];
-    snprintf(path, sizeof path, "%s/sensor", kit->sensors);
-    assert_int_equal(run_record_read(os_posix(), path, &record), TN_OK);
-    return record.guardian;
 }
 
 static void ends_by_signal(struct runkit_run *run, int signal) {
@@ -73,21 +63,6 @@ static void one_that_ignores_the_request_is_killed_in_time(void **state) {
     ends_by_signal(&run, SIGKILL);
 }
 
-struct wanted_state {
-    pid_t pid;
-    char state;
-};
-
-static bool is_in_state(void *ctx) {
-    const struct wanted_state *wanted = ctx;
-    struct process_stat stat;
-    return process_stat_read(wanted->pid, &stat) == PROCESS_YES && stat.state == wanted->state;
-}
-
-static bool is_waiting(void *ctx) {
-    return is_in_state(&(struct wanted_state){*(pid_t *)ctx, 'S'});
-}
-
 /* The guardian reads both at once: only the last one may count, however late it is. */
 static void a_deadline_that_was_moved_does_not_count(void **state) {
     struct runkit *kit = *state;
@@ -95,13 +70,13 @@ static void a_deadline_that_was_moved_does_not_count(void **state) {
     pid_t pids[RUNKIT_PIDS];
     runkit_start(kit, &run, "ignore-term", "");
     runkit_wait_pids(kit, 1, pids);
-    pid_t guardian = guardian_of(kit);
+    pid_t guardian = runkit_guardian(kit);
     assert_int_equal(kill(guardian, SIGSTOP), 0);
-    runkit_wait(kit, is_in_state, &(struct wanted_state){guardian, 'T'});
+    runkit_wait_state(kit, guardian, 'T');
     assert_true(run_live(run.run, &(struct run_frame_times){.term_at_ms = 1, .kill_at_ms = 1}));
     assert_true(run_live(run.run, &(struct run_frame_times){.kill_at_ms = now_ms() + 3600000}));
     assert_int_equal(kill(guardian, SIGCONT), 0);
-    runkit_wait(kit, is_waiting, &guardian);
+    runkit_wait_state(kit, guardian, 'S');
     assert_false(runkit_is_dead(pids[0]));
     assert_true(run_live(run.run, &(struct run_frame_times){.kill_at_ms = 0})); /* never */
     run_term(run.run);
@@ -131,7 +106,7 @@ static void the_deadline_is_kept_although_the_server_is_stopped(void **state) {
     }
     runkit_wait_pids(kit, 1, pids);
     runkit_wait(kit, is_dead, &pids[0]);
-    runkit_wait(kit, is_in_state, &(struct wanted_state){server, 'T'});
+    runkit_wait_state(kit, server, 'T');
     assert_int_equal(kill(server, SIGKILL), 0);
     assert_int_equal(waitpid(server, NULL, 0), server);
 }

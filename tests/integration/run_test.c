@@ -19,7 +19,6 @@
 #include "lib/runkit.h"
 #include "process/proc.h"
 #include "process/run_frame.h"
-#include "process/run_record.h"
 
 static bool exists(const struct runkit *kit, const char *name) {
     char path[400];
@@ -31,14 +30,6 @@ static void all_dead(const pid_t *pids, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         assert_true(runkit_is_dead(pids[i]));
     }
-}
-
-static pid_t guardian_of(const struct runkit *kit) {
-    struct run_record record;
-    char path[400];
-    snprintf(path, sizeof path, "%s/sensor", kit->sensors);
-    assert_int_equal(run_record_read(os_posix(), path, &record), TN_OK);
-    return record.guardian;
 }
 
 /* ---- The ordinary ---- */
@@ -209,7 +200,7 @@ static void what_a_killed_guardian_leaves_is_ended(void **state) {
     for (size_t i = 0; i < 3; i++) {
         runkit_start(kit, &run, words[i], "");
         runkit_wait_pids(kit, seen + counts[i], pids);
-        assert_int_equal(kill(guardian_of(kit), SIGKILL), 0);
+        assert_int_equal(kill(runkit_guardian(kit), SIGKILL), 0);
         runkit_end(&run);
         all_dead(pids + seen, counts[i]);
         assert_int_equal(run.exited, 1);
@@ -228,21 +219,10 @@ static void a_guardian_that_hangs_is_given_up(void **state) {
     options.guardian_late_ms = 1;
     runkit_begin(&run, &options);
     runkit_wait_pids(kit, 1, pids);
-    assert_int_equal(kill(guardian_of(kit), SIGSTOP), 0);
+    assert_int_equal(kill(runkit_guardian(kit), SIGSTOP), 0);
     run_kill(run.run);
     runkit_end(&run);
     assert_true(runkit_is_dead(pids[0]));
-}
-
-struct wanted_state {
-    pid_t pid;
-    char state;
-};
-
-static bool is_in_state(void *ctx) {
-    const struct wanted_state *wanted = ctx;
-    struct process_stat stat;
-    return process_stat_read(wanted->pid, &stat) == PROCESS_YES && stat.state == wanted->state;
 }
 
 /* It ends with an order that it has not read: that is an error of the socket, before what it said. */
@@ -252,11 +232,11 @@ static void last_words_are_heard_whatever_was_asked_meanwhile(void **state) {
     pid_t pids[RUNKIT_PIDS];
     runkit_start(kit, &run, "ignore-term", "");
     runkit_wait_pids(kit, 1, pids);
-    pid_t guardian = guardian_of(kit);
+    pid_t guardian = runkit_guardian(kit);
     assert_int_equal(kill(guardian, SIGSTOP), 0);
-    runkit_wait(kit, is_in_state, &(struct wanted_state){guardian, 'T'});
+    runkit_wait_state(kit, guardian, 'T');
     assert_int_equal(kill(pids[0], SIGKILL), 0);
-    runkit_wait(kit, is_in_state, &(struct wanted_state){pids[0], 'Z'});
+    runkit_wait_state(kit, pids[0], 'Z');
     run_term(run.run);
     run_kill(run.run);
     assert_int_equal(kill(guardian, SIGCONT), 0);
@@ -350,7 +330,7 @@ static void a_guardian_does_not_mind_signals(void **state) {
     pid_t pids[RUNKIT_PIDS];
     runkit_start(kit, &run, "obey", "");
     runkit_wait_pids(kit, 1, pids);
-    pid_t guardian = guardian_of(kit);
+    pid_t guardian = runkit_guardian(kit);
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGALRM};
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         assert_int_equal(kill(guardian, signals[i]), 0);

@@ -453,6 +453,22 @@ uint64_t fakeetcd_next_ms(const struct fakeetcd *fake) {
 
 /* ---- The cluster ---- */
 
+const struct fakeetcd_faults fakeetcd_every_fault = {
+    .lost_call = 5,
+    .lost_reply = 5,
+    .late_call = 10,
+    .late_reply = 10,
+    .doubled = 10,
+    .broken = 5,
+    .busy = 5,
+    .unavailable = 5,
+    .stuck_watch = 50,
+    .split = 100,
+    .delay_ms_max = 4,
+    .late_ms_max = 3000,
+    .lag_ms_max = 20,
+};
+
 struct fakeetcd *fakeetcd_new(uint64_t seed, unsigned members) {
     struct fakeetcd *fake = calloc(1, sizeof *fake);
     TN_ASSERT(fake != NULL && members >= 1 && members <= FAKEETCD_MEMBERS);

@@ -35,6 +35,9 @@ struct fakeetcd_faults {
     uint32_t lag_ms_max; /* a member applies a change this much later than the others, at most */
 };
 
+/* Every fault, as often as the simulations want it. */
+extern const struct fakeetcd_faults fakeetcd_every_fault;
+
 struct fakeetcd;
 struct fakeetcd_copy;
 

@@ -14,6 +14,7 @@
 #include "lib/enginekit.h"
 #include "process/proc.h"
 #include "process/run_output.h"
+#include "process/run_record.h"
 
 #define REF "sensor"
 #define OUTPUT_MAX (8u << 20)
@@ -207,6 +208,29 @@ bool runkit_is_dead(pid_t pid) {
 }
 
 /* ---- Output ---- */
+
+struct process_state {
+    pid_t pid;
+    char state;
+};
+
+static bool is_in_state(void *ctx) {
+    const struct process_state *wanted = ctx;
+    struct process_stat stat;
+    return process_stat_read(wanted->pid, &stat) == PROCESS_YES && stat.state == wanted->state;
+}
+
+void runkit_wait_state(struct runkit *kit, pid_t pid, char state) {
+    runkit_wait(kit, is_in_state, &(struct process_state){pid, state});
+}
+
+pid_t runkit_guardian(const struct runkit *kit) {
+    struct run_record record;
+    char path[400];
+    snprintf(path, sizeof path, "%s/sensor", kit->sensors);
+    assert_int_equal(run_record_read(os_posix(), path, &record), TN_OK);
+    return record.guardian;
+}
 
 char *runkit_output(struct runkit *kit, const char *ref) {
     struct run_output_position position = {.file = 0};

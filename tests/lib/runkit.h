@@ -62,6 +62,10 @@ void runkit_wait_pids(struct runkit *kit, unsigned count, pid_t out[RUNKIT_PIDS]
 unsigned runkit_pids(const struct runkit *kit, pid_t out[RUNKIT_PIDS]);
 /* Neither alive nor waiting to be waited for. */
 bool runkit_is_dead(pid_t pid);
+/* Waits until the process is in this state, as /proc names it: 'T' stopped, 'Z' dead, 'S' asleep. */
+void runkit_wait_state(struct runkit *kit, pid_t pid, char state);
+/* The guardian of the run, from its record. */
+pid_t runkit_guardian(const struct runkit *kit);
 
 /* All output that is kept, NUL-terminated, on the heap. */
 char *runkit_output(struct runkit *kit, const char *ref);

@@ -15,12 +15,11 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 #include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "nemesis/check.h"
 #include "nemesis/cluster.h"
+#include "nemesis/judge.h"
 #include "nemesis/mishap.h"
+#include "sim/seeds.h"
 
 #define CLIENTS 12u
 #define MISHAPS_SHORT 6u
@@ -61,11 +60,6 @@ static struct {
     uint64_t rounds, ops, entries, unknown, rejected, happened;
     uint64_t kinds[MISHAPS];
 } total;
-
-static uint64_t number_from(const char *name, uint64_t standard) {
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 0) : standard;
-}
 
 static uint64_t below(struct nm_load *load, uint64_t n) {
     return tn_prng_below(&load->random, n);
@@ -267,24 +261,6 @@ static bool play(struct nm_load *load, uint64_t seed, uint64_t count) {
     return good;
 }
 
-/* Both judges. */
-static bool judge(const struct nm_history *h) {
-    struct nm_report report = {.why = ""};
-    uint64_t start = nm_now_ns();
-    bool good = nm_check_log(h, &report);
-    good = nm_check_search(h, &report) && good;
-    fprintf(stderr,
-            "  seed %" PRIu64 ": %" PRIu32 " operations, %" PRIu32 " in the log: %" PRIu64
-            " answers, %" PRIu64 " reads and %" PRIu64 " states as the model has them; %" PRIu64
-            " searched in %" PRIu64 " steps, %.1f s\n",
-            h->seed, h->op_count, h->entry_count, report.answers, report.reads, report.digests,
-            report.searched, report.steps, (double)(nm_now_ns() - start) / 1e9);
-    if (!good) {
-        nm_history_keep(h, report.why);
-    }
-    return good;
-}
-
 static void totals_tell(uint64_t ns) {
     fprintf(stderr,
             "%" PRIu64 " rounds, %" PRIu64 " mishaps, %" PRIu64 " operations (%" PRIu64
@@ -297,43 +273,25 @@ static void totals_tell(uint64_t ns) {
     }
 }
 
-/* The judge's process ended; true if it found nothing. */
-static bool judge_wait(pid_t *judge_id) {
-    int status = 0;
-    bool good = *judge_id == 0 || (waitpid(*judge_id, &status, 0) == *judge_id &&
-                                   WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    *judge_id = 0;
-    return good;
-}
-
-static void judge_begin(const struct nm_history *h, pid_t *ret_judge_id) {
-    pid_t id = fork();
-    assert_true(id >= 0);
-    if (id == 0) {
-        _exit(judge(h) ? 0 : 1);
-    }
-    *ret_judge_id = id;
-}
-
 static void a_cluster_is_linearizable_by_both_judges(void **state) {
     (void)state;
     struct nm_load *load = malloc(sizeof *load);
     assert_non_null(load);
-    uint64_t seed = number_from("TENURE_SEED", 1);
+    uint64_t seed = seeds_number("TENURE_SEED", 1);
     uint64_t start = nm_now_ns();
-    uint64_t wanted = number_from("TENURE_MISHAPS", MISHAPS_SHORT);
+    uint64_t wanted = seeds_number("TENURE_MISHAPS", MISHAPS_SHORT);
     pid_t judge_id = 0;
     bool good = true;
     while (good && total.happened < wanted) {
         uint64_t left = wanted - total.happened;
         good = play(load, seed++, left < ROUND_MISHAPS ? left : ROUND_MISHAPS);
-        good = judge_wait(&judge_id) && good;
+        good = nm_judge_wait(&judge_id) && good;
         if (good) {
-            judge_begin(&load->history, &judge_id);
+            judge_id = nm_judge_begin(&load->history);
         }
         nm_load_close(load);
     }
-    good = judge_wait(&judge_id) && good;
+    good = nm_judge_wait(&judge_id) && good;
     free(load);
     totals_tell(nm_now_ns() - start);
     assert_true(good);
@@ -341,11 +299,7 @@ static void a_cluster_is_linearizable_by_both_judges(void **state) {
 
 static void a_kept_history_is_linearizable(void **state) {
     (void)state;
-    struct nm_history h;
-    assert_true(nm_history_load(&h, getenv("TENURE_HISTORY")));
-    bool good = judge(&h);
-    nm_history_free(&h);
-    assert_true(good);
+    assert_true(nm_judge_kept());
 }
 
 int main(void) {

@@ -1,8 +1,8 @@
 /* Linearizability: clients contend on a real server that is killed again and again, and two judges
  * look at what they were told (check.h).
  *
- * TENURE_SEED plays one seed (the first of the run otherwise). TENURE_SECONDS makes rounds with new
- * seeds for so long; each is judged by a process of its own while the next one is being played.
+ * TENURE_SEED plays one seed (the first of the run otherwise). TENURE_SECONDS plays rounds with new
+ * seeds for this time; each is judged by a process of its own while the next one is being played.
  * TENURE_HISTORY judges a history that a failed run has kept. */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -13,11 +13,10 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 #include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "nemesis/check.h"
+#include "nemesis/judge.h"
 #include "nemesis/load.h"
+#include "sim/seeds.h"
 
 #define ROUND_OPS 20000u
 #define ROUND_OPS_LONG 60000u /* in a campaign: leases of seconds come to their end */
@@ -30,31 +29,6 @@ static struct {
     uint64_t rounds, ops, kills, terms, stops, cuts, deaf, snapshots, unknown;
     uint64_t codes[TN_R_COUNT];
 } total;
-
-static uint64_t number_from(const char *name, uint64_t standard) {
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 0) : standard;
-}
-
-/* Both judges. */
-static bool judge(const struct nm_history *h) {
-    struct nm_report report = {.why = ""};
-    uint64_t start = nm_now_ns();
-    bool good = nm_check_log(h, &report);
-    uint64_t middle = nm_now_ns();
-    good = nm_check_search(h, &report) && good;
-    fprintf(stderr,
-            "  seed %" PRIu64 ": %" PRIu32 " operations, %" PRIu32 " in the log: %" PRIu64
-            " answers and %" PRIu64 " reads as the model has them, %.1f s; %" PRIu64
-            " searched in %" PRIu64 " steps, %.1f s\n",
-            h->seed, h->op_count, h->entry_count, report.answers, report.reads,
-            (double)(middle - start) / 1e9, report.searched, report.steps,
-            (double)(nm_now_ns() - middle) / 1e9);
-    if (!good) {
-        nm_history_keep(h, report.why);
-    }
-    return good;
-}
 
 static void totals_add(const struct nm_load *load) {
     total.rounds++;
@@ -117,43 +91,30 @@ static void a_history_is_linearizable_by_both_judges(void **state) {
     assert_non_null(load);
     uint64_t start = nm_now_ns();
     bool good =
-        play(load, number_from("TENURE_SEED", 20250601), ROUND_OPS) && judge(&load->history);
+        play(load, seeds_number("TENURE_SEED", 20250601), ROUND_OPS) && nm_judge(&load->history);
     nm_load_close(load);
     free(load);
     totals_tell(nm_now_ns() - start);
     assert_true(good);
 }
 
-/* The judge's process ended; true if it found nothing. */
-static bool judge_wait(pid_t *judge_id) {
-    int status = 0;
-    bool good = *judge_id == 0 || (waitpid(*judge_id, &status, 0) == *judge_id &&
-                                   WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    *judge_id = 0;
-    return good;
-}
-
 static void histories_are_linearizable_for_as_long_as_asked(void **state) {
     (void)state;
     struct nm_load *load = malloc(sizeof *load);
     assert_non_null(load);
-    uint64_t seed = number_from("TENURE_SEED", 1), start = nm_now_ns();
-    uint64_t end = start + number_from("TENURE_SECONDS", 0) * 1000000000u;
+    uint64_t seed = seeds_number("TENURE_SEED", 1), start = nm_now_ns();
+    uint64_t end = start + seeds_number("TENURE_SECONDS", 0) * 1000000000u;
     pid_t judge_id = 0;
     bool good = true;
     while (good && nm_now_ns() < end) {
         good = play(load, seed++, ROUND_OPS_LONG);
-        good = judge_wait(&judge_id) && good;
+        good = nm_judge_wait(&judge_id) && good;
         if (good) {
-            judge_id = fork();
-            assert_true(judge_id >= 0);
-            if (judge_id == 0) {
-                _exit(judge(&load->history) ? 0 : 1);
-            }
+            judge_id = nm_judge_begin(&load->history);
         }
         nm_load_close(load);
     }
-    good = judge_wait(&judge_id) && good;
+    good = nm_judge_wait(&judge_id) && good;
     free(load);
     totals_tell(nm_now_ns() - start);
     assert_true(good);
@@ -161,11 +122,7 @@ static void histories_are_linearizable_for_as_long_as_asked(void **state) {
 
 static void a_kept_history_is_linearizable(void **state) {
     (void)state;
-    struct nm_history h;
-    assert_true(nm_history_load(&h, getenv("TENURE_HISTORY")));
-    bool good = judge(&h);
-    nm_history_free(&h);
-    assert_true(good);
+    assert_true(nm_judge_kept());
 }
 
 int main(void) {

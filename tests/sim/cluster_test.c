@@ -18,22 +18,6 @@
 
 static struct group group;
 
-static const struct fakeetcd_faults faults = {
-    .lost_call = 5,
-    .lost_reply = 5,
-    .late_call = 10,
-    .late_reply = 10,
-    .doubled = 10,
-    .broken = 5,
-    .busy = 5,
-    .unavailable = 5,
-    .stuck_watch = 50,
-    .split = 100,
-    .delay_ms_max = 4,
-    .late_ms_max = 3000,
-    .lag_ms_max = 20,
-};
-
 static void heal(void) {
     fakeetcd_set_full(group.fake, false, 0);
     for (unsigned i = 0; i < GROUP_NODES; i++) {
@@ -156,7 +140,7 @@ static void play(uint64_t seed, unsigned totals[4]) {
     group_start(&group, 1, NULL);
     group_start(&group, 2, NULL);
     (void)group_await_owner(&group, 10000);
-    fakeetcd_set_faults(group.fake, &faults);
+    fakeetcd_set_faults(group.fake, &fakeetcd_every_fault);
     play_for(120000, true);
     heal();
     fakeetcd_set_faults(group.fake, &none);
@@ -179,7 +163,7 @@ static void play(uint64_t seed, unsigned totals[4]) {
 static void nothing_is_lost_whatever_goes_wrong(void **state) {
     unsigned totals[4] = {0};
     struct seeds seeds = seeds_given(1);
-    uint64_t last = seeds.last != 0 ? seeds.last : seeds.first + 5;
+    uint64_t last = seeds_last(&seeds, 6);
     (void)state;
     for (uint64_t seed = seeds.first; seed <= last && !seeds_time_is_up(&seeds); seed++) {
         printf("seed %" PRIu64 "\n", seed);

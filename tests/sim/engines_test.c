@@ -25,22 +25,6 @@
 
 static struct engines engines;
 
-static const struct fakeetcd_faults faults = {
-    .lost_call = 5,
-    .lost_reply = 5,
-    .late_call = 10,
-    .late_reply = 10,
-    .doubled = 10,
-    .broken = 5,
-    .busy = 5,
-    .unavailable = 5,
-    .stuck_watch = 50,
-    .split = 100,
-    .delay_ms_max = 4,
-    .late_ms_max = 3000,
-    .lag_ms_max = 20,
-};
-
 _Noreturn void world_fail(struct world *w, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -268,7 +252,7 @@ static void play(uint64_t seed, uint64_t trouble_ms) {
     group_start(&engines.group, 1, NULL);
     group_start(&engines.group, 2, NULL);
     play_for(1000, false);
-    fakeetcd_set_faults(engines.group.fake, &faults);
+    fakeetcd_set_faults(engines.group.fake, &fakeetcd_every_fault);
     play_for(trouble_ms, true);
     all_is_well();
 }
@@ -290,7 +274,7 @@ static void a_seed_gives_the_same_transcript_twice(void **state) {
 
 static void one_history_and_one_state_whatever_goes_wrong(void **state) {
     struct seeds seeds = seeds_given(1);
-    uint64_t last = seeds.last != 0 ? seeds.last : seeds.first + SEEDS - 1;
+    uint64_t last = seeds_last(&seeds, SEEDS);
     uint64_t totals[sizeof engines.counts / sizeof(uint64_t)] = {0};
     (void)state;
     for (uint64_t seed = seeds.first; seed <= last && !seeds_time_is_up(&seeds); seed++) {

@@ -485,27 +485,11 @@ static void world_close(struct rworld *w) {
     free(w->fates);
 }
 
-static const struct fakeetcd_faults faults = {
-    .lost_call = 5,
-    .lost_reply = 5,
-    .late_call = 10,
-    .late_reply = 10,
-    .doubled = 10,
-    .broken = 5,
-    .busy = 5,
-    .unavailable = 5,
-    .stuck_watch = 50,
-    .split = 100,
-    .delay_ms_max = 4,
-    .late_ms_max = 3000,
-    .lag_ms_max = 20,
-};
-
 static void play(uint64_t seed, unsigned totals[4]) {
     struct rworld w;
     struct fakeetcd_faults none = {.delay_ms_max = 2};
     world_open(&w, seed);
-    fakeetcd_set_faults(w.fake, &faults);
+    fakeetcd_set_faults(w.fake, &fakeetcd_every_fault);
     run(&w, 60000, true);
     heal(&w);
     fakeetcd_set_faults(w.fake, &none);
@@ -526,7 +510,7 @@ static void play(uint64_t seed, unsigned totals[4]) {
 static void one_owner_and_true_answers_whatever_goes_wrong(void **state) {
     unsigned totals[4] = {0};
     struct seeds seeds = seeds_given(1);
-    uint64_t last = seeds.last != 0 ? seeds.last : seeds.first + 9;
+    uint64_t last = seeds_last(&seeds, 10);
     (void)state;
     for (uint64_t seed = seeds.first; seed <= last && !seeds_time_is_up(&seeds); seed++) {
         printf("seed %" PRIu64 "\n", seed);

@@ -1,8 +1,8 @@
-/* Which seeds a simulation plays, as its environment says.
+/* The seeds that a simulation plays, from its environment.
  *
- *   TENURE_SEED=n       from this one on, as far as the program goes by itself
- *   TENURE_SEEDS=a..b   these, all of them (or n alone)
- *   TENURE_SECONDS=s    after which no new seed is begun */
+ *   TENURE_SEED=n       start with this seed
+ *   TENURE_SEEDS=a..b   play all of these (or n alone)
+ *   TENURE_SECONDS=s    start no new seed after this time */
 #ifndef TESTS_SIM_SEEDS_H
 #define TESTS_SIM_SEEDS_H
 
@@ -13,8 +13,8 @@
 
 struct seeds {
     uint64_t first;
-    uint64_t last;    /* 0: not said */
-    uint64_t seconds; /* 0: no end */
+    uint64_t last;    /* 0: not given */
+    uint64_t seconds; /* 0: no limit */
     time_t began;
 };
 
@@ -35,6 +35,11 @@ static inline struct seeds seeds_given(uint64_t first) {
         }
     }
     return seeds;
+}
+
+/* The last seed to play, where the program plays `count` seeds by itself. */
+static inline uint64_t seeds_last(const struct seeds *seeds, uint64_t count) {
+    return seeds->last != 0 ? seeds->last : seeds->first + count - 1;
 }
 
 static inline bool seeds_time_is_up(const struct seeds *seeds) {

@@ -1,45 +1,10 @@
 /* A sensor whose run is on another node of the cluster: its lease stays until that run is gone. Nothing is
  * ever started here. */
-#include "unit/unit.h"
-
-#include "lib/enginekit.h"
-#include "lib/fakelog.h"
-#include "lib/fakeos.h"
-#include "supervisor/supervisor_parts.h"
+#include "unit/supervisor_desk.h"
 
 #define EPOCH 7u         /* of the ownership in which the run was started */
 #define GONE_MS 3600000u /* when it is gone by time */
 #define PULSES 6u        /* in which the supervisor looks at runs of other nodes */
-
-struct desk {
-    struct fakelog *log;
-    struct fakeos *machine;
-    struct engine_options options;
-    struct engine *engine;
-    struct supervisor_feed feed;
-    struct token_issuer tokens;
-    uv_loop_t loop;
-    struct supervisor *supervisor;
-    struct log_node other;
-    bool closed;
-};
-
-static void no_line(const char *line) {
-    (void)line;
-}
-
-static struct tn_bytes bytes_of(const char *text) {
-    return tn_bytes_of(text, strlen(text));
-}
-
-static void run(struct desk *d, struct kernel_command command) {
-    static struct ekit_command encoded;
-    static struct ekit_answer answer;
-    command.rights = KERNEL_RIGHT_OPERATOR | KERNEL_RIGHT_SUPERVISOR;
-    command.user = bytes_of(SUPERVISOR_USER);
-    ekit_command_copy(&encoded, &command);
-    assert_int_equal(ekit_run(d->engine, &encoded, &answer), TN_R_OK);
-}
 
 static void pool_make(struct desk *d) {
     struct kernel_policy_patch patch = {.mask = (uint32_t)1 << KERNEL_OPTION_KIND |
@@ -77,65 +42,18 @@ static void lease_make(struct desk *d) {
 }
 
 static int desk_make(void **state) {
-    struct desk *d = calloc(1, sizeof *d);
-    assert_non_null(d);
-    d->log = fakelog_new();
-    d->machine = fakeos_new(1);
-    ekit_limits_small(&d->options);
-    d->options.log = fakelog_base(d->log);
-    d->options.store = fakelog_store(d->log);
-    d->options.manual_ticks = true;
-    supervisor_feed_init(&d->feed);
-    d->engine = ekit_open(&d->options);
-    supervisor_feed_attach(&d->feed, d->engine);
+    struct desk *d = desk_new(16);
+    const struct os *os = fakeos_table(d->machine);
     pool_make(d);
     lease_make(d);
     (void)snprintf(d->other.name, sizeof d->other.name, "a");
     memset(d->other.boot_id, 1, sizeof d->other.boot_id);
     fakelog_set_nodes(d->log, &d->other, 1);
-    assert_int_equal(uv_loop_init(&d->loop), 0);
-    const struct os *os = fakeos_table(d->machine);
-    struct supervisor_options options = {
-        .loop = &d->loop,
-        .engine = d->engine,
-        .feed = &d->feed,
-        .tokens = &d->tokens,
-        .os = os,
-        .dir = "/sensors",
-        .guardian = "/bin/true",
-        .defaults = sensor_defaults_make(),
-        .cluster = {.node = "b",
-                    .epoch = EPOCH + 1,
-                    .abroad_gone_at_ms = os->clock_boot_ms(os->ctx) + GONE_MS},
-        .seed = 1,
-        .log = no_line};
-    d->supervisor = supervisor_open(&options);
-    assert_non_null(d->supervisor);
-    assert_false(d->supervisor->off);
-    while (d->supervisor->orphans != NULL) { /* there are none on this machine */
-        (void)uv_run(&d->loop, UV_RUN_ONCE);
-    }
+    desk_open(
+        d, (struct supervisor_cluster){.node = "b",
+                                       .epoch = EPOCH + 1,
+                                       .abroad_gone_at_ms = os->clock_boot_ms(os->ctx) + GONE_MS});
     *state = d;
-    return 0;
-}
-
-static void on_closed(void *ctx) {
-    ((struct desk *)ctx)->closed = true;
-}
-
-static int desk_drop(void **state) {
-    struct desk *d = *state;
-    supervisor_close(d->supervisor, on_closed, d);
-    while (!d->closed) {
-        (void)uv_run(&d->loop, UV_RUN_ONCE);
-    }
-    supervisor_free(d->supervisor);
-    assert_int_equal(uv_loop_close(&d->loop), 0);
-    (void)engine_close(d->engine);
-    supervisor_feed_free(&d->feed);
-    fakelog_free(d->log);
-    fakeos_free(d->machine);
-    free(d);
     return 0;
 }
 

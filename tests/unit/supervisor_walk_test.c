@@ -1,44 +1,10 @@
 /* Walks through very many sensors: a few in each turn of the loop, and in the end all of them. Nothing is
  * ever started here. */
-#include "unit/unit.h"
-
-#include "lib/enginekit.h"
-#include "lib/fakelog.h"
-#include "lib/fakeos.h"
-#include "supervisor/supervisor_parts.h"
+#include "unit/supervisor_desk.h"
 
 #define SENSORS 1500u
 #define TURN_MOST (SUPERVISOR_DEMAND_MAX + SUPERVISOR_WALK_MAX) /* of a notice, and of a walk */
 #define NEVER_MS 3600000u
-
-struct desk {
-    struct fakelog *log;
-    struct fakeos *machine;
-    struct engine_options options;
-    struct engine *engine;
-    struct supervisor_feed feed;
-    struct token_issuer tokens;
-    struct sensor_defaults defaults;
-    uv_loop_t loop;
-    struct supervisor *supervisor;
-    bool closed;
-};
-
-static void no_line(const char *line) {
-    (void)line;
-}
-
-static void run(struct desk *d, struct kernel_command command) {
-    static struct ekit_command encoded;
-    static struct ekit_answer answer;
-    command.rights = KERNEL_RIGHT_OPERATOR;
-    ekit_command_copy(&encoded, &command);
-    assert_int_equal(ekit_run(d->engine, &encoded, &answer), TN_R_OK);
-}
-
-static struct tn_bytes bytes_of(const char *text) {
-    return tn_bytes_of(text, strlen(text));
-}
 
 static void sensor_set(struct desk *d, unsigned i) {
     char ref[16];
@@ -68,61 +34,13 @@ static void rule_set(struct desk *d, bool enabled) {
 }
 
 static int desk_make(void **state) {
-    struct desk *d = calloc(1, sizeof *d);
-    assert_non_null(d);
-    d->log = fakelog_new();
-    d->machine = fakeos_new(1);
-    ekit_limits_small(&d->options);
-    d->options.limits.of[KERNEL_LIMIT_SENSORS] = 2 * SENSORS;
-    d->options.log = fakelog_base(d->log);
-    d->options.store = fakelog_store(d->log);
-    d->options.manual_ticks = true;
-    supervisor_feed_init(&d->feed);
-    d->engine = ekit_open(&d->options);
-    supervisor_feed_attach(&d->feed, d->engine);
+    struct desk *d = desk_new(2 * SENSORS);
     for (unsigned i = 0; i < SENSORS; i++) {
         sensor_set(d, i);
     }
-    d->defaults = sensor_defaults_make();
     d->defaults.settle_ms = NEVER_MS;
-    assert_int_equal(uv_loop_init(&d->loop), 0);
-    struct supervisor_options options = {.loop = &d->loop,
-                                         .engine = d->engine,
-                                         .feed = &d->feed,
-                                         .tokens = &d->tokens,
-                                         .os = fakeos_table(d->machine),
-                                         .dir = "/sensors",
-                                         .guardian = "/bin/true",
-                                         .defaults = d->defaults,
-                                         .seed = 1,
-                                         .log = no_line};
-    d->supervisor = supervisor_open(&options);
-    assert_non_null(d->supervisor);
-    assert_false(d->supervisor->off);
-    while (d->supervisor->orphans != NULL) { /* it looks for them, and there are none */
-        (void)uv_run(&d->loop, UV_RUN_ONCE);
-    }
+    desk_open(d, (struct supervisor_cluster){0});
     *state = d;
-    return 0;
-}
-
-static void on_closed(void *ctx) {
-    ((struct desk *)ctx)->closed = true;
-}
-
-static int desk_drop(void **state) {
-    struct desk *d = *state;
-    supervisor_close(d->supervisor, on_closed, d);
-    while (!d->closed) {
-        (void)uv_run(&d->loop, UV_RUN_ONCE);
-    }
-    supervisor_free(d->supervisor);
-    assert_int_equal(uv_loop_close(&d->loop), 0);
-    (void)engine_close(d->engine);
-    supervisor_feed_free(&d->feed);
-    fakelog_free(d->log);
-    fakeos_free(d->machine);
-    free(d);
     return 0;
 }
 
