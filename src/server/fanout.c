@@ -1,14 +1,15 @@
-/* From the store to the subscribers: those who keep up get what the tail reads, those who are behind
- * read for themselves. Which is which, and why nothing comes twice or not at all:
+/* Delivers events from the store to subscribers. A subscriber that keeps up gets the events that the tail
+ * reads; one that has fallen behind reads the store by itself. This is why no event is delivered twice or
+ * not at all:
  *
- *     the tail        all events up to here have been handed to everybody who keeps up
- *     a cursor        all events up to here have been read for somebody who is behind
- *     `after`         of a subscription: it hears of later ones only
+ *     the tail        every event up to here was delivered to all subscribers that keep up
+ *     a cursor        every event up to here was read for one subscriber that has fallen behind
+ *     `after`         a subscription gets only events after this one
  *
- * Who falls behind does so between two events, with the tail for its cursor; also all those for whom
- * there is no room left when a large event goes to many: they read it for themselves, some at a time. Who catches up has a cursor
- * that is the tail or later; its subscriptions' `after` becomes that cursor, so what the tail still
- * has to read up to there does not come again. */
+ * A subscriber falls behind between two events, and its cursor starts at the tail. When a large event goes
+ * to many subscribers and memory runs short, the rest of them fall behind too, and read the event a few at
+ * a time. A subscriber that has caught up has a cursor at the tail or after it. Its subscriptions get that
+ * cursor as their `after`, so the events that the tail still has to read up to there are not repeated. */
 #include <string.h>
 
 #include "base/assert.h"
