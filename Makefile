@@ -69,16 +69,22 @@ story: deps ## builds and runs the demo: two processes, a crash and a lease
 	@exec build/story
 
 .PHONY: bench
-bench: ## benchmarks the release build; prints a table and writes build/bench.tsv
+bench: ## benchmarks the release build in 12 minutes; prints a table, writes build/bench.tsv and bench.svg
 	@tools/deps.sh bench
 	@$(MAKE) --no-print-directory release
-	@tools/bench.sh
+	@tools/bench.sh $(foreach peer,$(WITHOUT),--without $(peer))
+
+.PHONY: bench-quick
+bench-quick: ## the same for Tenure, Redis and the disk only, in a minute
+	@tools/deps.sh quick
+	@$(MAKE) --no-print-directory release
+	@tools/bench.sh --quick
 
 .PHONY: bench-cluster
 bench-cluster: ## benchmarks a cluster against bare etcd: three members and three nodes; takes 4 minutes
 	@tools/deps.sh cluster
 	@$(MAKE) --no-print-directory release
-	@tools/bench.sh cluster
+	@tools/bench.sh --long cluster
 
 .PHONY: bench-import
 bench-import: deps ## benchmarks import and export of a million allocations

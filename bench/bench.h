@@ -1,7 +1,9 @@
-/* What the benchmark programs share: a clock, a report line, memory in use.
+/* What the benchmark programs share: clocks, rows of results, their arguments.
  *
- * A measurement is one line of five fields, separated by tabs: name, value, unit, ratio, reference.
- * Ratios are taken within one run on one machine; absolute figures only mean something beside them. */
+ * A result is one line of four fields, separated by tabs: name, value, ratio, value of the peer ("-" where
+ * there is none). The unit, the peer and the goal of each name are in bench/rows.tsv, and nowhere else;
+ * tools/bench.sh puts the two together. Ratios are taken within one run on one machine; absolute figures
+ * mean something only beside them. */
 #ifndef TN_BENCH_BENCH_H
 #define TN_BENCH_BENCH_H
 
@@ -17,22 +19,58 @@ static inline uint64_t bench_now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Processor time of this thread: what is measured when nothing waits, on a machine with company. */
+/* Processor time of this thread: for work that never waits, on a machine with other load. */
 static inline uint64_t bench_cpu_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static inline void bench_report(const char *name, double value, const char *unit) {
-    printf("%s\t%.4g\t%s\t-\t-\n", name, value, unit);
+/* ---- Rows ---- */
+
+static inline void bench_row(const char *name, double value) {
+    printf("%s\t%.4g\t-\t-\n", name, value);
     fflush(stdout);
+}
+
+static inline void bench_row_ratio(const char *name, double value, double ratio) {
+    printf("%s\t%.4g\t%.3g\t-\n", name, value, ratio);
+    fflush(stdout);
+}
+
+static inline void bench_row_peer(const char *name, double value, double ratio, double peer) {
+    printf("%s\t%.4g\t%.3g\t%.4g\n", name, value, ratio, peer);
+    fflush(stdout);
+}
+
+static inline void bench_report(const char *name, double value, const char *unit) {
+    (void)unit;
+    bench_row(name, value);
 }
 
 static inline void bench_report_ratio(const char *name, double value, const char *unit,
                                       double ratio, const char *reference) {
-    printf("%s\t%.4g\t%s\t%.3g\t%s\n", name, value, unit, ratio, reference);
-    fflush(stdout);
+    (void)unit;
+    (void)reference;
+    bench_row_ratio(name, value, ratio);
+}
+
+/* ---- Arguments ---- */
+
+/* --smoke: shows that the program works, not how fast anything is; needs no other server than Tenure.
+ * --quick: fewer and shorter measurements, for `make bench-quick`. */
+enum bench_length { BENCH_FULL, BENCH_QUICK, BENCH_SMOKE };
+
+static inline enum bench_length bench_length_of(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--smoke") == 0) {
+            return BENCH_SMOKE;
+        }
+        if (strcmp(argv[i], "--quick") == 0) {
+            return BENCH_QUICK;
+        }
+    }
+    return BENCH_FULL;
 }
 
 /* Resident bytes of this process. */

@@ -10,7 +10,7 @@
  * - Lag of a standby at half load: from the owner's log position until the standby has it.
  * - Fail-over: the owner is killed with SIGKILL; until another node acknowledges an allocation.
  *
- * `--quick`: each of them once, to see that it works. */
+ * `--long`: fifty kills and longer turns, as `make bench-cluster` does; else it fits into `make bench`. */
 #include "bench.h"
 
 #include <arpa/inet.h>
@@ -25,6 +25,8 @@
 #include "etcd/wait.h"
 #include "lib/load.h"
 #include "lib/process.h"
+#include "lib/script_tenure.h"
+#include "lib/words.h"
 #include "os/os.h"
 
 #define NODES 3u
@@ -36,8 +38,8 @@
 #define BARE_COMPACT_BYTES (64u << 20)
 #define DEADLINE_MS 10000u
 
-static unsigned turns = 6, kills = KILLS_MAX;
-static uint64_t turn_ns = 2000000000u;
+static unsigned turns = 4, kills = 5;
+static uint64_t turn_ns = 1000000000u;
 static const char *const names[NODES] = {"a", "b", "c"};
 static struct process_etcd members;
 static struct process nodes[NODES];
@@ -61,26 +63,10 @@ static double part_of(double *values, unsigned count, double part) {
 
 /* ---- The nodes ---- */
 
-/* The words of a line as an array. */
-static size_t array_of(const char *line, char *out, size_t capacity) {
-    unsigned count = 1;
-    for (const char *at = line; *at != '\0'; at++) {
-        count += *at == ' ';
-    }
-    size_t len = (size_t)snprintf(out, capacity, "*%u\r\n", count);
-    while (count-- > 0) {
-        size_t word = strcspn(line, " ");
-        len +=
-            (size_t)snprintf(out + len, capacity - len, "$%zu\r\n%.*s\r\n", word, (int)word, line);
-        line += word + 1;
-    }
-    return len;
-}
-
 /* One request; false: no connection, or it ended before the reply. */
 static bool ask(uint16_t port, const char *line, char *reply, size_t capacity) {
     char request[256];
-    size_t request_len = array_of(line, request, sizeof request);
+    size_t request_len = words_split(line, request);
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons(port),
                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
@@ -144,50 +130,11 @@ static void pool_make(const char *name) {
     }
 }
 
-/* ---- What clients of the owner ask: allocate and release, or touch one lease ---- */
+/* ---- What clients of the owner ask ---- */
 
-static size_t word_put(char *out, const char *text, size_t len) {
-    return (size_t)snprintf(out, LOAD_REQUEST_MAX, "$%zu\r\n%.*s\r\n", len, (int)len, text);
-}
-
-static size_t lane_request(const void *ctx, struct load_lane *lane, char *out) {
-    const char *second = ctx; /* "RELEASE", "TOUCH" */
-    char number[32], holder[32];
-    size_t number_len =
-        (size_t)snprintf(number, sizeof number, "%llu", (unsigned long long)lane->number);
-    size_t holder_len = (size_t)snprintf(holder, sizeof holder, "client/%u", lane->index);
-    bool releases = second[0] == 'R';
-    size_t len =
-        (size_t)snprintf(out, LOAD_REQUEST_MAX, "*%d\r\n", lane->step == 1 && releases ? 4 : 3);
-    if (lane->step == 0) {
-        len += word_put(out + len, "ALLOC", 5);
-        len += word_put(out + len, "bench", 5);
-        return len + word_put(out + len, holder, holder_len);
-    }
-    len += word_put(out + len, second, strlen(second));
-    len += word_put(out + len, lane->text, lane->text_len);
-    if (releases) {
-        len += word_put(out + len, holder, holder_len);
-    }
-    return len + word_put(out + len, number, number_len);
-}
-
-static bool lane_reply(const void *ctx, struct load_lane *lane, const struct load_reply *reply) {
-    const char *second = ctx;
-    if (reply->type != '*' || reply->count < 7 || reply->of[4].len > sizeof lane->text) {
-        return false;
-    }
-    if (lane->step == 0) {
-        lane->text_len = reply->of[4].len;
-        memcpy(lane->text, reply->of[4].at, lane->text_len);
-        lane->number = strtoull(reply->of[6].at, NULL, 10);
-    }
-    lane->step = lane->step == 0 || second[0] == 'T' ? 1 : 0;
-    return true;
-}
-
-static const struct load_script cycle_script = {lane_request, lane_reply, "RELEASE"};
-static const struct load_script touch_script = {lane_request, lane_reply, "TOUCH"};
+static const struct tenure_job cycle_job = {.pool = "bench", .work = WORK_CYCLE};
+static const struct tenure_job renew_job = {.pool = "bench", .work = WORK_RENEW};
+static struct load_script cycle_script, renew_script;
 
 /* ---- The bare writer ---- */
 
@@ -355,9 +302,8 @@ static double measure_sustained(struct bare *bare, unsigned depth) {
     load_close(load);
     double rate = part_of(commands, turns, 0.5);
     snprintf(name, sizeof name, "cluster durable commands, 64 x %u", depth);
-    bench_report_ratio(name, rate, "commands/s", part_of(ratios, turns, 0.5),
-                       "transactions of a bare writer (goal 0.7)");
-    bench_report("cluster, mean size of a batch", part_of(sizes, turns, 0.5), "bytes");
+    bench_row_ratio(name, rate, part_of(ratios, turns, 0.5));
+    fprintf(stderr, "   %s: batches of %.0f bytes\n", name, part_of(sizes, turns, 0.5));
     return rate;
 }
 
@@ -368,7 +314,7 @@ static void measure_lone(struct bare *bare) {
     static double took[SAMPLES_MAX];
     unsigned count = 0;
     uint16_t port = nodes[owner_find()].port;
-    struct load *load = load_open(port, 1, 1, &touch_script);
+    struct load *load = load_open(port, 1, 1, &renew_script);
     load_round(load);
     for (unsigned i = 0; i < turns; i++) {
         uint64_t lsn = lsn_of(port);
@@ -383,10 +329,8 @@ static void measure_lone(struct bare *bare) {
     }
     load_close(load);
     double ours = load_percentile_us(&histogram, 0.5);
-    bench_report_ratio("cluster, a lone commit, p50", ours / 1e3, "ms",
-                       ours / part_of(took, count, 0.5),
-                       "times a bare transaction of the same size (goal 2)");
-    bench_report("a bare transaction of the same size, p50", part_of(took, count, 0.5) / 1e3, "ms");
+    double bare_us = part_of(took, count, 0.5);
+    bench_row_peer("cluster, a lone commit, p50", ours / 1e3, ours / bare_us, bare_us / 1e3);
 }
 
 /* ---- Cycles of a script of etcd ---- */
@@ -480,12 +424,11 @@ static void measure_cycles(void) {
     }
     load_close(one);
     load_close(many);
-    bench_report("etcd alone, cycles by transactions, 64 clients", part_of(bare, turns, 0.5),
-                 "cycles/s");
-    bench_report_ratio("cluster cycles, 64 x 1", part_of(single, turns, 0.5), "cycles/s",
-                       part_of(ratios, turns, 0.5), "times etcd alone");
-    bench_report_ratio("cluster cycles, 64 x 32", part_of(piped, turns, 0.5), "cycles/s",
-                       part_of(ratios_piped, turns, 0.5), "times etcd alone (goal 30)");
+    double alone = part_of(bare, turns, 0.5);
+    bench_row_peer("cluster cycles, 64 x 1", part_of(single, turns, 0.5),
+                   part_of(ratios, turns, 0.5), alone);
+    bench_row_peer("cluster cycles, 64 x 32", part_of(piped, turns, 0.5),
+                   part_of(ratios_piped, turns, 0.5), alone);
 }
 
 /* ---- Lag ---- */
@@ -522,11 +465,8 @@ static void measure_lag(double rate) {
     atomic_store(&lag.stop, true);
     (void)pthread_join(thread, NULL);
     load_close(load);
-    double p99 = part_of(lag.ms, lag.count, 0.99);
-    bench_report("cluster, lag of a standby at half load, p50", part_of(lag.ms, lag.count, 0.5),
-                 "ms");
-    bench_report_ratio("cluster, lag of a standby at half load, p99", p99, "ms", p99 / 100,
-                       "of 100 ms");
+    bench_row("cluster, lag of a standby at half load, p50", part_of(lag.ms, lag.count, 0.5));
+    bench_row("cluster, lag of a standby at half load, p99", part_of(lag.ms, lag.count, 0.99));
 }
 
 /* ---- Fail-over ---- */
@@ -544,26 +484,30 @@ static void measure_failover(void) {
         seconds[i] = (double)(bench_now_ns() - begun) / 1e9;
         nodes[owner] = process_node(names[owner], &members, false);
     }
-    double p99 = part_of(seconds, kills, 0.99);
-    char name[64];
-    snprintf(name, sizeof name, "cluster fail-over, p99 of %u kills", kills);
-    bench_report("cluster fail-over, p50", part_of(seconds, kills, 0.5), "s");
-    bench_report_ratio(name, p99, "s", p99 / 3, "of 3 s");
+    fprintf(stderr, "   fail-over: %u kills\n", kills);
+    bench_row("cluster fail-over, p50", part_of(seconds, kills, 0.5));
+    bench_row("cluster fail-over, p99", part_of(seconds, kills, 0.99));
 }
 
 int main(int argc, char **argv) {
     static struct bare bare;
     os = os_posix();
-    if (argc > 1 && strcmp(argv[1], "--quick") == 0) {
+    cycle_script = tenure_script(&cycle_job);
+    renew_script = tenure_script(&renew_job);
+    if (argc > 1 && strcmp(argv[1], "--long") == 0) {
+        turns = 6;
+        kills = KILLS_MAX;
+        turn_ns = 2000000000u;
+    } else if (bench_length_of(argc, argv) == BENCH_SMOKE) {
         turns = 1;
         kills = 1;
         turn_ns = 200000000u;
     }
     process_directory_make();
     if (!process_etcd(&members)) {
-        fprintf(stderr, "bench: etcd is not installed\n");
+        fprintf(stderr, "bench: etcd is not installed: tools/deps.sh bench\n");
         process_directory_remove();
-        return 0;
+        return 1;
     }
     for (unsigned i = 0; i < NODES; i++) {
         nodes[i] = process_node(names[i], &members, i == 0);

@@ -6,25 +6,25 @@
  * would be for a client. */
 #include "bench.h"
 
-#include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "lib/disk.h"
+#include "lib/process.h"
 #include "log/local.h"
 
-static char dir[64];
+static const char *dir;
+static unsigned rounds = 12;
+static uint64_t slice_ns = 250000000u;
+static uint64_t recovered = 1000000;
 
 static void die(const char *what) {
     fprintf(stderr, "bench: %s\n", what);
     exit(1);
 }
 
-#define ROUNDS 12u
-#define SLICE_NS 250000000u
 #define EVENTS 1000000u
 
 /* What one side got done in its turns. */
@@ -36,45 +36,16 @@ static double tally_rate(const struct tally *tally) {
     return tally->count / tally->seconds;
 }
 
-/* ---- the disk ---- */
-
-#define DISK_BLOCKS 2048u
-
-static int disk_open(void) {
-    char path[96];
-    static char block[4096];
-    snprintf(path, sizeof path, "%s/disk", dir);
-    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    for (unsigned i = 0; i < DISK_BLOCKS; i++) {
-        if (pwrite(file, block, sizeof block, (off_t)(i * sizeof block)) != (ssize_t)sizeof block) {
-            die("cannot write");
-        }
-    }
-    if (fsync(file) != 0) {
-        die("cannot sync");
-    }
-    return file;
-}
-
-static void disk_turn(int file, struct tally *tally) {
-    static char block[4096];
-    uint64_t start = bench_now_ns(), count = 0, now = start;
-    for (; now - start < SLICE_NS; now = bench_now_ns()) {
-        block[0]++;
-        if (pwrite(file, block, sizeof block, (off_t)(count % DISK_BLOCKS * sizeof block)) < 0 ||
-            fdatasync(file) != 0) {
-            die("cannot sync");
-        }
-        count++;
-    }
-    tally->count += (double)count;
-    tally->seconds += (double)(now - start) / 1e9;
+static void disk_count(int file, struct tally *tally) {
+    double seconds;
+    tally->count += (double)disk_turn(file, slice_ns, &seconds);
+    tally->seconds += seconds;
 }
 
 /* ---- an engine ---- */
 
 static struct engine *engine_make(const char *sub, uint64_t snapshot_bytes, uint64_t events_max) {
-    char path[128];
+    char path[512];
     snprintf(path, sizeof path, "%s/%s", dir, sub);
     struct log_local_options local = {.os = os_posix(), .dir = path, .segment_bytes = 64u << 20};
     struct engine_options options = {.events_dir = path,
@@ -216,7 +187,7 @@ static void crew_stop(struct crew *crew, const pthread_t *ids) {
 
 static void crew_turn(struct crew *crew, struct tally *tally) {
     uint64_t start = bench_now_ns(), before = atomic_load(&crew->done);
-    struct timespec slice = {.tv_nsec = SLICE_NS};
+    struct timespec slice = {.tv_nsec = (long)slice_ns};
     crew_set(crew, false, false);
     nanosleep(&slice, NULL);
     crew_set(crew, true, false);
@@ -274,7 +245,7 @@ static void flyer_done(struct engine_request *request, struct tn_bytes command) 
 
 static void flight_turn(struct flight *flight, struct tally *tally) {
     uint64_t start = bench_now_ns();
-    flight->end_ns = start + SLICE_NS;
+    flight->end_ns = start + slice_ns;
     flight->count = 0;
     atomic_store(&flight->aloft, FLIGHT);
     for (unsigned i = 0; i < FLIGHT; i++) {
@@ -292,45 +263,42 @@ static void flight_turn(struct flight *flight, struct tally *tally) {
 
 /* ---- measurements ---- */
 
-static void report(const char *name, const struct tally *engine, const struct tally *disk,
-                   double goal) {
-    char reference[64];
+static void report(const char *name, const struct tally *engine, const struct tally *disk) {
     double rate = tally_rate(engine), syncs = tally_rate(disk);
-    snprintf(reference, sizeof reference, "times the disk's %.0f syncs/s (goal %g)", syncs, goal);
-    bench_report_ratio(name, rate, "commands/s", rate / syncs, reference);
+    bench_row_peer(name, rate, rate / syncs, syncs);
 }
 
-static void measure_blocking(const char *name, unsigned threads, uint64_t events_max, double goal) {
+static void measure_blocking(const char *name, unsigned threads, uint64_t events_max) {
     struct crew crew = {.engine = engine_make("blocking", UINT64_MAX, events_max), .resting = true};
     struct tally engine = {0}, disk = {0};
     pthread_t ids[64];
-    int file = disk_open();
+    int file = disk_open(dir);
     pool_make(crew.engine);
     atomic_store(&crew.look, true);
     crew_start(&crew, threads, ids);
-    for (unsigned round = 0; round < ROUNDS; round++) {
-        disk_turn(file, &disk);
+    for (unsigned round = 0; round < rounds; round++) {
+        disk_count(file, &disk);
         crew_turn(&crew, &engine);
     }
     crew_stop(&crew, ids);
     engine_close(crew.engine);
     close(file);
-    report(name, &engine, &disk, goal);
+    report(name, &engine, &disk);
 }
 
-static void measure_async(const char *name, uint64_t events_max, double goal) {
+static void measure_async(const char *name, uint64_t events_max) {
     static struct flight flight;
     struct tally engine = {0}, disk = {0};
-    int file = disk_open();
+    int file = disk_open(dir);
     flight.engine = engine_make("async", UINT64_MAX, events_max);
     pool_make(flight.engine);
-    for (unsigned round = 0; round < ROUNDS; round++) {
-        disk_turn(file, &disk);
+    for (unsigned round = 0; round < rounds; round++) {
+        disk_count(file, &disk);
         flight_turn(&flight, &engine);
     }
     engine_close(flight.engine);
     close(file);
-    report(name, &engine, &disk, goal);
+    report(name, &engine, &disk);
 }
 
 /* A million leases by log alone; then how fast it is read again, and what a snapshot holds up. */
@@ -338,7 +306,7 @@ static void measure_recovery_and_snapshot(void) {
     static struct flight flight;
     flight.engine = engine_make("recover", UINT64_MAX, 0);
     flight.keep = true;
-    flight.goal = 1000000 + FLIGHT;
+    flight.goal = recovered + FLIGHT;
     pool_make(flight.engine);
     struct tally unused = {0};
     flight_turn(&flight, &unused);
@@ -348,8 +316,7 @@ static void measure_recovery_and_snapshot(void) {
     struct engine_stats stats;
     engine_stats_read(flight.engine, &stats);
     double rate = (double)stats.recovery_commands * 1e9 / (double)stats.recovery_ns;
-    bench_report_ratio("recovery from the log", rate / 1e6, "M commands/s", rate / 2e6,
-                       "goal 2 M/s");
+    bench_row("recovery from the log", rate / 1e6);
 
     /* Writers go on while the snapshot is taken. */
     struct crew crew = {.engine = flight.engine};
@@ -361,34 +328,35 @@ static void measure_recovery_and_snapshot(void) {
     }
     crew_stop(&crew, &writer);
     engine_stats_read(flight.engine, &stats);
-    bench_report("snapshot of 1M leases, duration", (double)stats.snapshot_ns_last / 1e6, "ms");
-    bench_report("snapshot of 1M leases, size", (double)stats.log.snapshot_bytes / 1e6, "MB");
-    double hold = (double)stats.snapshot_hold_ns_max / 1e6;
-    bench_report_ratio("snapshot of 1M leases, longest hold", hold, "ms", hold / 20, "of 20 ms");
+    bench_row("snapshot of 1M leases, duration", (double)stats.snapshot_ns_last / 1e6);
+    bench_row("snapshot of 1M leases, size", (double)stats.log.snapshot_bytes / 1e6);
+    bench_row("snapshot of 1M leases, longest hold", (double)stats.snapshot_hold_ns_max / 1e6);
     engine_close(flight.engine);
     uint64_t start = bench_now_ns();
     flight.engine = engine_make("recover", UINT64_MAX, 0);
-    bench_report("start from that snapshot", (double)(bench_now_ns() - start) / 1e6, "ms");
+    bench_row("start from a snapshot of 1M leases", (double)(bench_now_ns() - start) / 1e6);
     engine_close(flight.engine);
 }
 
-static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *at) {
-    (void)info;
-    (void)type;
-    (void)at;
-    return remove(path);
-}
-
-int main(void) {
-    snprintf(dir, sizeof dir, "build/bench-data-XXXXXX");
-    if (mkdtemp(dir) == NULL) {
-        die("run it from the project's directory, which has build/");
+int main(int argc, char **argv) {
+    enum bench_length length = bench_length_of(argc, argv);
+    if (length == BENCH_SMOKE) {
+        rounds = 1;
+        slice_ns = 20000000u;
+        recovered = 2 * FLIGHT;
+    } else if (length == BENCH_QUICK) {
+        rounds = 4;
     }
-    measure_blocking("engine durable, 1 thread", 1, 0, 0.8);
-    measure_blocking("engine durable, 64 blocking threads", 64, 0, 12);
-    measure_blocking("the same, keeping a million events", 64, EVENTS, 12);
-    measure_async("engine durable, 8192 in flight", 0, 60);
-    measure_async("the same, keeping a million events", EVENTS, 60);
-    measure_recovery_and_snapshot();
-    return nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : 1;
+    process_directory_make();
+    dir = process_directory();
+    measure_blocking("engine durable, 1 thread", 1, 0);
+    measure_blocking("engine durable, 64 blocking threads", 64, 0);
+    measure_async("engine durable, 8192 in flight", 0);
+    if (length != BENCH_QUICK) {
+        measure_blocking("engine durable, 64 blocking threads, a million events", 64, EVENTS);
+        measure_async("engine durable, 8192 in flight, a million events", EVENTS);
+        measure_recovery_and_snapshot();
+    }
+    process_directory_remove();
+    return 0;
 }

@@ -5,8 +5,7 @@
  * With Redis the clients poll: SET NX until it succeeds, then a script that deletes the lock if it is
  * theirs. They poll without a pause, which is the best for the time of a handover; there are few of them,
  * since every one takes processor time. Both sync every change before its reply.
- *
- * --quick: a short line and no Redis; shows that the program works, not how fast anything is. */
+ */
 #include "bench.h"
 
 #include <errno.h>
@@ -18,30 +17,16 @@
 
 #include "lib/load.h"
 #include "lib/process.h"
+#include "lib/words.h"
 
 #define ROUNDS 5u
 #define LINE 9990u /* the server takes 10,000 connections */
 #define CONTENDERS 32u
-#define TURN_NS 2000000000u
+#define TURN_NS 1000000000u
 
 static _Noreturn void die(const char *what, const char *why) {
     fprintf(stderr, "bench: %s: %s\n", what, why);
     exit(1);
-}
-
-/* The words, separated by blanks, as a request. */
-static size_t request_of(const char *words, char *out) {
-    size_t count = 1, len;
-    for (const char *at = strchr(words, ' '); at != NULL; at = strchr(at + 1, ' ')) {
-        count++;
-    }
-    len = (size_t)sprintf(out, "*%zu\r\n", count);
-    for (; count > 0; count--) {
-        size_t word = strcspn(words, " ");
-        len += (size_t)sprintf(out + len, "$%zu\r\n%.*s\r\n", word, (int)word, words);
-        words += word + 1;
-    }
-    return len;
 }
 
 /* ---- Tenure ---- */
@@ -60,14 +45,14 @@ static size_t line_request(const void *ctx, struct load_lane *lane, char *out) {
     char words[64];
     (void)ctx;
     snprintf(words, sizeof words, "ALLOC one c/%u WAIT 3600", lane->index);
-    return request_of(words, out);
+    return words_split(words, out);
 }
 
 /* What comes back is of no interest, but must not fill the connection. */
 static void release(const char *lease, uint32_t len, uint32_t index) {
     char words[64], request[LOAD_REQUEST_MAX], drop[4096];
     snprintf(words, sizeof words, "RELEASE %.*s c/%u 1", (int)len, lease, index);
-    size_t size = request_of(words, request);
+    size_t size = words_split(words, request);
     if (send(line.releases, request, size, MSG_NOSIGNAL) != (ssize_t)size) {
         die("cannot release", strerror(errno));
     }
@@ -124,7 +109,7 @@ static size_t redis_request(const void *ctx, struct load_lane *lane, char *out) 
     } else {
         snprintf(words, sizeof words, "EVALSHA %s 0 c/%u", redis_delete_sha, lane->index);
     }
-    return request_of(words, out);
+    return words_split(words, out);
 }
 
 static bool redis_reply(const void *ctx, struct load_lane *lane, const struct load_reply *reply) {
@@ -169,55 +154,52 @@ static double median(const double of[ROUNDS]) {
     return sorted[ROUNDS / 2];
 }
 
-static void measure(struct load *waiting, struct load *polling, const char *name) {
+static void measure(struct load *waiting, struct load *polling) {
+    static const char name[] = "server handovers of a value, 9,990 in line";
     double rate[ROUNDS], other[ROUNDS], ratio[ROUNDS];
-    char reference[96];
     for (unsigned i = 0; i < ROUNDS; i++) {
         rate[i] = line_round(waiting);
         other[i] = polling != NULL ? redis_turn(polling) : 0;
         ratio[i] = polling != NULL ? rate[i] / other[i] : 0;
     }
     if (polling == NULL) {
-        bench_report(name, median(rate), "handovers/s");
+        bench_row(name, median(rate));
         return;
     }
-    snprintf(reference, sizeof reference, "times redis, %u clients that poll, at %.4g", CONTENDERS,
-             median(other));
-    bench_report_ratio(name, median(rate), "handovers/s", median(ratio), reference);
+    bench_row_peer(name, median(rate), median(ratio), median(other));
 }
 
 int main(int argc, char **argv) {
     static const struct load_script in_line = {.request = line_request, .reply = line_reply};
     static const struct load_script polls = {.request = redis_request, .reply = redis_reply};
-    bool quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
-    unsigned count = quick ? 100 : LINE;
+    bool smoke = bench_length_of(argc, argv) == BENCH_SMOKE;
+    unsigned count = smoke ? 100 : LINE;
     struct process redis = {0};
     struct rlimit limit;
-    char name[64], reply[64], request[LOAD_REQUEST_MAX];
+    char reply[64], request[LOAD_REQUEST_MAX];
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
     process_directory_make();
     struct process tenure = process_tenure("tenure");
-    request[request_of("POOL CREATE one RANGE 1 1", request)] = '\0';
+    (void)words_split("POOL CREATE one RANGE 1 1", request);
     load_ask(tenure.port, request, reply, sizeof reply);
     line.releases = connect_to(tenure.port);
     struct load *waiting = load_open(tenure.port, count, 1, &in_line);
     struct load *polling = NULL;
-    if (!quick) {
+    if (!smoke) {
         if (!process_redis("redis", true, &redis)) {
             die("redis-server", "not installed: tools/deps.sh bench");
         }
         redis_prepare(&redis);
         polling = load_open(redis.port, CONTENDERS, 1, &polls);
     }
-    snprintf(name, sizeof name, "server handovers of a value, %u in line", count);
-    measure(waiting, polling, name);
+    measure(waiting, polling);
     load_close(waiting);
     (void)close(line.releases);
     process_stop(&tenure);
-    if (!quick) {
+    if (!smoke) {
         load_close(polling);
         process_stop(&redis);
     }

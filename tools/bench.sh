@@ -1,59 +1,66 @@
 #!/usr/bin/env bash
-# Runs the benchmark programs of the release build, all but that of the cluster (it kills an owner fifty
-# times) or those named, one after the other.
+# Runs the benchmark programs of the release build, all or those named, one after the other.
 #
-#   tools/bench.sh [NAME...]
+#   tools/bench.sh [--quick | --long | --smoke] [--without PEER]... [NAME...]
 #
-# A program prints one line per measurement on stdout, five fields separated by tabs: name, value,
-# unit, ratio, reference (what the ratio is to; - where there is none). Remarks go to stderr. The
-# lines are collected in build/bench.tsv, below a header, and shown as a table.
+# --quick: Tenure, Redis and the disk only, in less than a minute. --long: for the cluster, fifty kills.
+# --smoke: a fraction of a second each, to see that the programs work. --without: leaves out a peer (redis,
+# postgresql, mariadb, etcd, sqlite) on purpose; a peer that cannot be started is an error otherwise.
+#
+# A program prints one line per result on stdout, four fields separated by tabs: name, value, ratio, value
+# of the peer. Remarks go to stderr. bench/rows.tsv has the units, peers and goals. tools/bench-table.py
+# puts them together: a table in Markdown, build/bench.tsv and build/bench.svg.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-programs=()
-if [ $# -gt 0 ]; then
-    for name in "$@"; do
-        programs+=("build/bench/$name")
-    done
-else
-    for source in bench/*.c; do
-        [ -e "$source" ] || continue
-        name=$(basename "$source" .c)
-        [ "$name" != cluster ] || continue
-        programs+=("build/bench/$name")
-    done
-fi
-if [ ${#programs[@]} -eq 0 ]; then
-    echo "nothing to measure yet: bench/ has no programs"
-    exit 0
+length=()
+without=()
+names=()
+while [ $# -gt 0 ]; do
+    case "$1" in
+    --quick | --long | --smoke) length=("$1") ;;
+    --without)
+        without+=(--without "${2:?bench: --without needs a peer}")
+        shift
+        ;;
+    -*)
+        echo "usage: tools/bench.sh [--quick | --long | --smoke] [--without PEER]... [NAME...]" >&2
+        exit 2
+        ;;
+    *) names+=("$1") ;;
+    esac
+    shift
+done
+if [ ${#names[@]} -eq 0 ]; then
+    if [ "${length[*]-}" = --quick ]; then
+        names=(engine kernel server)
+    else
+        mapfile -t names < <(basename -s .c bench/*.c)
+    fi
 fi
 
-tsv=build/bench.tsv
 lines=build/bench.lines
 status=0
-printf 'name\tvalue\tunit\tratio\treference\n' >"$tsv"
-for program in "${programs[@]}"; do
-    echo "== $program" >&2
-    if ! "$program" >"$lines"; then
-        echo "bench: $program failed" >&2
+: >"$lines"
+for name in "${names[@]}"; do
+    echo "== $name" >&2
+    begun=$SECONDS
+    if [ ! -x "build/bench/$name" ]; then
+        echo "bench: there is no build/bench/$name: tools/deps.sh bench installs what it needs" >&2
+        status=1
+    elif ! "build/bench/$name" "${length[@]}" "${without[@]}" >build/bench.part; then
+        echo "bench: $name failed" >&2
         status=1
     fi
-    if ! awk -F '\t' -v program="$program" '
-        NF == 5 { print; next }
-        { print "bench: " program ": not five fields: " $0 >"/dev/stderr"; bad = 1 }
-        END { exit bad }' "$lines" >>"$tsv"; then
-        status=1
-    fi
+    sed "s/^/$name\t/" build/bench.part >>"$lines"
+    echo "   $name took $((SECONDS - begun)) s" >&2
 done
-rm -f "$lines"
+rm -f build/bench.part
 
-# The table: text to the left, numbers to the right.
-awk -F '\t' '
-    { for (i = 1; i <= 5; i++) { cell[NR, i] = $i; if (length($i) > width[i]) width[i] = length($i) } }
-    END {
-        format = "%-" width[1] "s  %" width[2] "s %-" width[3] "s  %" width[4] "s  %s\n"
-        for (row = 1; row <= NR; row++) {
-            printf format, cell[row, 1], cell[row, 2], cell[row, 3], cell[row, 4], cell[row, 5]
-        }
-    }' "$tsv"
+echo "$(nproc) cores, $(uname -sr), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(date +%F)"
+echo
+quick=()
+[ "${length[*]-}" != --quick ] || quick=(--quick)
+/usr/bin/python3 tools/bench-table.py "${quick[@]}" "${without[@]}" "$lines" build/bench.tsv \
+    build/bench.svg "${names[@]}" || status=1
 exit "$status"

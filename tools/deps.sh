@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages a task needs, those that are missing and no others, without asking.
 #
-#   tools/deps.sh build|test|lint|deb|cluster|bench|crowd|fuzz|valgrind
+#   tools/deps.sh build|test|lint|deb|cluster|quick|bench|crowd|fuzz|valgrind
 #
 # Does nothing (and needs no network) when all of them are there. On other systems it says what is
 # needed and leaves it to you.
@@ -63,16 +63,30 @@ fi
 if ! command -v npm >/dev/null; then
     test+=("npm:installs those")
 fi
+redis=("redis-server:what the server is measured against")
+cluster=("${build[@]}" "etcd-server:the store that the log of a cluster is in")
+quick=("${build[@]}" "${redis[@]}")
+# Libraries of the servers that Tenure is compared with; bench/peers.c is built where they are.
+peers=(
+    "libpq-dev:the client library of PostgreSQL, in the benchmark"
+    "libmariadb-dev:that of MariaDB"
+    "libsqlite3-dev:SQLite, in the benchmark"
+)
+bench=(
+    "${quick[@]}"
+    "${peers[@]}"
+    "postgresql:a server that Tenure is compared with"
+    "mariadb-server:another"
+    "etcd-server:another"
+)
 lint=(
     "${test[@]}"
+    "${peers[@]}"
     "clang-format:checks the formatting"
     "clang-tidy:static analysis"
     "cppcheck:static analysis, a second opinion"
     "shellcheck:checks the shell scripts"
 )
-redis=("redis-server:what the server is measured against")
-cluster=("${build[@]}" "etcd-server:the store that the log of a cluster is in")
-bench=("${build[@]}" "${redis[@]}")
 crowd=("${test[@]}" "${redis[@]}")
 valgrind=("${test[@]}" "valgrind:memcheck")
 fuzz=(
@@ -88,12 +102,13 @@ test) wanted=("${test[@]}") ;;
 lint) wanted=("${lint[@]}") ;;
 deb) wanted=("${deb[@]}") ;;
 cluster) wanted=("${cluster[@]}") ;;
+quick) wanted=("${quick[@]}") ;;
 bench) wanted=("${bench[@]}") ;;
 crowd) wanted=("${crowd[@]}") ;;
 fuzz) wanted=("${fuzz[@]}") ;;
 valgrind) wanted=("${valgrind[@]}") ;;
 *)
-    echo "usage: tools/deps.sh build|test|lint|deb|cluster|bench|crowd|fuzz|valgrind" >&2
+    echo "usage: tools/deps.sh build|test|lint|deb|cluster|quick|bench|crowd|fuzz|valgrind" >&2
     exit 2
     ;;
 esac

@@ -44,7 +44,7 @@ check_python() {
     # Debian's, whatever else is on the path.
     /usr/bin/mypy --strict --python-version 3.9 --cache-dir build/lint/mypy clients/python/tenure.py &&
         /usr/bin/mypy --strict --cache-dir build/lint/mypy tools/check-rooms.py \
-            tools/check-words.py tools/plants.py tools/tidy.py
+            tools/bench-table.py tools/check-words.py tools/plants.py tools/tidy.py
 }
 
 check_node() {

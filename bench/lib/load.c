@@ -343,6 +343,24 @@ static SSL *tls_connect(SSL_CTX *tls, int socket) {
     return ssl;
 }
 
+/* Sends the greeting and takes its reply, whatever it is unless an error. */
+static void greet(struct load *load, const struct connection *connection) {
+    struct load_reply reply;
+    size_t len = 0;
+    send_all(connection, load->script->hello, strlen(load->script->hello));
+    while (len == 0 || reply_parse(load->in, len, &reply) == 0) {
+        ssize_t got = recv(connection->socket, load->in + len, IN_BYTES - len, 0);
+        if (got <= 0) {
+            die("no reply to the greeting");
+        }
+        len += (size_t)got;
+    }
+    if (reply.type == '-') {
+        errno = EPROTO;
+        die("the greeting was refused");
+    }
+}
+
 static struct load *open_with(SSL_CTX *tls, uint16_t port, uint32_t connections, uint32_t depth,
                               const struct load_script *script) {
     struct load *load = memory(1, sizeof *load);
@@ -369,6 +387,9 @@ static struct load *open_with(SSL_CTX *tls, uint16_t port, uint32_t connections,
         for (uint32_t k = 0; k < depth; k++) {
             connection->lanes[k].index = i * depth + k;
         }
+        if (script->hello != NULL) {
+            greet(load, connection);
+        }
         if (epoll_ctl(load->epoll, EPOLL_CTL_ADD, connection->socket, &event) != 0) {
             die("cannot watch a connection");
         }
@@ -391,7 +412,23 @@ struct load *load_open_tls(uint16_t port, uint32_t connections, uint32_t depth,
     return open_with(tls, port, connections, depth, script);
 }
 
+/* Lanes that are not at their first step ask once more, so that they hold nothing afterwards. */
+static void conversations_end(struct load *load) {
+    load->histogram = NULL;
+    for (uint32_t k = 0; k < load->depth; k++) {
+        for (uint32_t i = 0; i < load->connections; i++) {
+            struct connection *connection = &load->of[i];
+            connection->lanes = load->lanes + (size_t)i * load->depth + k;
+            if (connection->lanes->step != 0) {
+                ask(load, connection, 1, bench_now_ns());
+            }
+        }
+        turn_end(load);
+    }
+}
+
 void load_close(struct load *load) {
+    conversations_end(load);
     for (uint32_t i = 0; i < load->connections; i++) {
         SSL_free(load->of[i].ssl);
         close(load->of[i].socket);

@@ -41,6 +41,7 @@ struct load_script {
     /* False: that is not what should come, and the run is worth nothing. */
     bool (*reply)(const void *ctx, struct load_lane *lane, const struct load_reply *reply);
     const void *ctx;
+    const char *hello; /* the first request of each connection, before any turn; NULL: none */
 };
 
 /* Latencies, in buckets 1/16 wide of their own size. */
@@ -58,6 +59,7 @@ struct load *load_open(uint16_t port, uint32_t connections, uint32_t depth,
 /* The same with TLS. The certificate is not verified, which costs the server nothing. */
 struct load *load_open_tls(uint16_t port, uint32_t connections, uint32_t depth,
                            const struct load_script *script);
+/* First lets each lane end its conversation: a client that has been granted a value releases it. */
 void load_close(struct load *load);
 /* As fast as it goes, for so long; then waits for what is under way. Returns replies a second. */
 double load_turn(struct load *load, uint64_t ns, struct load_histogram *histogram);

@@ -58,6 +58,10 @@ void process_directory_remove(void) {
     }
 }
 
+const char *process_directory(void) {
+    return run;
+}
+
 /* ---- Starting ---- */
 
 /* What it says goes to a file beside its data. */
@@ -330,4 +334,22 @@ uint64_t process_resident_bytes(const struct process *process) {
     }
     fclose(file);
     return strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+double process_cpu_us(const struct process *process) {
+    char path[64], line[1024] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process->id);
+    FILE *file = fopen(path, "re");
+    const char *got = file != NULL ? fgets(line, sizeof line, file) : NULL;
+    const char *at = got != NULL ? strrchr(line, ')') : NULL; /* a name may have blanks */
+    for (unsigned field = 2; field < 14 && at != NULL; field++) {
+        at = strchr(at + 1, ' ');
+    }
+    if (at == NULL) {
+        die("no figures about a server");
+    }
+    fclose(file);
+    char *end;
+    unsigned long long user = strtoull(at, &end, 10), system = strtoull(end, NULL, 10);
+    return (double)(user + system) * 1e6 / (double)sysconf(_SC_CLK_TCK);
 }

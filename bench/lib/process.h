@@ -15,6 +15,7 @@ struct process {
 /* Where everything of this run is kept, below build/: the same file system for all of them. */
 void process_directory_make(void);
 void process_directory_remove(void);
+const char *process_directory(void);
 
 /* tenured of the build that this program belongs to, with its defaults. */
 struct process process_tenure(const char *name);
@@ -37,5 +38,7 @@ void process_etcd_stop(const struct process_etcd *members);
 struct process process_node(const char *name, const struct process_etcd *members, bool init);
 
 uint64_t process_resident_bytes(const struct process *process);
+/* Processor time that it has used, of all its threads, in the kernel too. */
+double process_cpu_us(const struct process *process);
 
 #endif
