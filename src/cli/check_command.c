@@ -9,35 +9,12 @@
 
 #include "cli/backup_files.h"
 #include "cli/check_dir.h"
+#include "cli/check_pass.h"
 #include "cli/cli.h"
-#include "engine/engine.h"
-#include "log/local.h"
 
 static void check_note(void *ctx, const char *line) {
     (void)ctx;
     (void)printf("note        %s\n", line);
-}
-
-struct check_way {
-    bool older;  /* from the snapshot before the newest */
-    bool backup; /* there is no log to follow */
-};
-
-static enum tn_status check_pass(const char *dir, struct check_way way,
-                                 struct engine_report *ret_report, struct log_error *error) {
-    struct log *log;
-    struct log_local_options options = {.os = os_posix(),
-                                        .dir = dir,
-                                        .read_only = true,
-                                        .use_older_snapshot = way.older,
-                                        .restored = way.backup};
-    error->text[0] = '\0';
-    enum tn_status status =
-        log_local_open(&options, way.older ? NULL : check_note, NULL, &log, error);
-    if (status != TN_OK) {
-        return status;
-    }
-    return engine_replay(options.os, log_local_store(log), log, ret_report, error);
 }
 
 static int check_failed(const char *what, enum tn_status status, const struct log_error *error) {
@@ -86,7 +63,8 @@ static bool check_has_older(const struct check_dir *datadir, const struct engine
 static int check_older(const char *dir, const struct engine_report *newest) {
     struct engine_report older;
     struct log_error error;
-    enum tn_status status = check_pass(dir, (struct check_way){.older = true}, &older, &error);
+    enum tn_status status =
+        check_pass(dir, (struct check_way){.older = true}, NULL, &older, &error);
     if (status != TN_OK) {
         return check_failed("from the older snapshot", status, &error);
     }
@@ -147,7 +125,7 @@ static int check_one(const char *dir, const struct check_dir *datadir) {
     struct engine_report report;
     struct log_error error;
     struct check_way way = {.backup = datadir->kind == CHECK_DIR_BACKUP};
-    enum tn_status status = check_pass(dir, way, &report, &error);
+    enum tn_status status = check_pass(dir, way, check_note, &report, &error);
     if (status != TN_OK) {
         return check_failed(dir, status, &error);
     }

@@ -128,6 +128,7 @@ static void print_cases(FILE *out) {
     }
     (void)fprintf(out, "    completion) what='shell ' ;;\n"
                        "    check | dump) what='directory ' ;;\n"
+                       "    doctor) options='--config --data --strict ' ;;\n"
                        "    help) what='subcommand ' ;;\n"
                        "    events) options='--after --count --follow --holder --last --pool ' ;;\n"
                        "    export) options='--format --state ' what='pool ' ;;\n"
@@ -220,7 +221,7 @@ static void print_scan(FILE *out, const char *from, const char *below, const cha
                   "            where+=(%s %s)\n"
                   "            i=$((i + 1)) ;;\n"
                   "        --json | --set | --now | --disabled | --follow | --once | --header) ;;\n"
-                  "        --no-header | --dry-run) ;;\n"
+                  "        --no-header | --dry-run | --strict) ;;\n"
                   "        --*) i=$((i + 1)) ;;\n"
                   "        *)\n"
                   "            count=$((count + 1))\n"

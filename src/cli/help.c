@@ -18,6 +18,10 @@ static const char *const locals[][3] = {
      "nodes can be started alone; remove a node that is gone"},
     {"completion", "bash|zsh",
      "print a shell script that completes subcommands, options and names"},
+    {"doctor", "[--strict] [--config FILE] [--data DIR] [FLAG OF tenured...]",
+     "examine the configuration, data directory, clock, disk, limits, ports and certificates of this "
+     "machine, without changing anything, and say what to do; without --config and --data, those of "
+     "the unit tenured.service; fails if there is a problem, with --strict also a warning"},
     {"dump", "DIR [--json]", "print every command in the log of a data directory, one per line"},
     {"events",
      "[--after ID | --last N] [--count N] [--follow] [--pool POOL] [--holder HOLDER] [--fence LSN]",

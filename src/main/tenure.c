@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/spell.h"
+#include "doctor/doctor.h"
 #include "process/proc.h"
 #include "tenure.h"
 
@@ -37,20 +38,11 @@ static const struct {
     const char *name;
     int (*run)(const struct cli_settings *settings, int argc, char **argv);
 } locals[] = {
-    {"backup", cli_backup},
-    {"check", run_check},
-    {"cluster", cli_cluster},
-    {"completion", run_completion},
-    {"dump", run_dump},
-    {"events", cli_events},
-    {"export", cli_export},
-    {"help", run_help},
-    {"history", cli_history},
-    {"import", cli_import},
-    {"opensynaptic", cli_opensynaptic},
-    {"restore", run_restore},
-    {"run", cli_run},
-    {"top", cli_top},
+    {"backup", cli_backup},         {"check", run_check},   {"cluster", cli_cluster},
+    {"completion", run_completion}, {"doctor", doctor_run}, {"dump", run_dump},
+    {"events", cli_events},         {"export", cli_export}, {"help", run_help},
+    {"history", cli_history},       {"import", cli_import}, {"opensynaptic", cli_opensynaptic},
+    {"restore", run_restore},       {"run", cli_run},       {"top", cli_top},
 };
 
 static int dispatch(const struct cli_settings *settings, int argc, char **argv) {

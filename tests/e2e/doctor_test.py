@@ -1,0 +1,234 @@
+"""`tenure doctor`: what it finds on good and bad machines, what it advises, and that it changes nothing."""
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from harness import BUILD, PATIENCE, TENURED, Server, nobody_may_run
+from tls_kit import Certificates
+
+TENURE = os.path.join(BUILD, "tenure")
+
+
+def tree(path):
+    """Names, sizes and times of change of all below, the directory's own included."""
+    return {os.path.relpath(os.path.join(at, name), path):
+            (lambda st: (st.st_size, st.st_mtime_ns, st.st_mode))(os.lstat(os.path.join(at, name)))
+            for at, _, names in os.walk(path) for name in names}
+
+
+class DoctorTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="tenure-doctor-")
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.data = os.path.join(self.dir, "data")
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("TENURE_")}
+
+    def doctor(self, *flags, before=(), code=0):
+        """Its findings, as (level, area): [texts]. Ports are free ones unless flags say otherwise."""
+        out = subprocess.run([*before, TENURE, "doctor", "--json", "--data", self.data, "--listen",
+                              "127.0.0.1:0", "--http", "off", *flags], timeout=PATIENCE, check=False,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment)
+        self.assertEqual(out.returncode, code, out)
+        said = json.loads(out.stdout)
+        found = {}
+        for one in said["findings"]:
+            found.setdefault((one["level"], one["area"]), []).append(
+                one["what"] + "; " + one.get("advice", ""))
+        for level, key in (("ok", "ok"), ("unknown", "unknown"), ("warning", "warnings"),
+                           ("problem", "problems")):
+            self.assertEqual(said[key], sum(len(v) for k, v in found.items() if k[0] == level))
+        return found
+
+    def expect(self, found, level, area, *texts):
+        said = found.get((level, area), [])
+        for text in texts:
+            self.assertTrue(any(text in line for line in said), (level, area, text, found))
+
+    def write(self, name, text, mode=0o600):
+        path = os.path.join(self.dir, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def test_without_server_and_directory(self):
+        os.mkdir(self.data + ".d")
+        before = tree(self.dir)
+        found = self.doctor()
+        self.expect(found, "ok", "data", "tenured makes it")
+        self.expect(found, "ok", "config", "no file")
+        self.expect(found, "ok", "ports", "any free port")
+        self.assertEqual(tree(self.dir), before)
+        self.data = os.path.join(self.dir, "no", "data")
+        self.expect(self.doctor(code=1), "problem", "data", "mkdir -p '%s'" % os.path.dirname(self.data))
+
+    def test_words_for_people_and_usage(self):
+        out = subprocess.run([TENURE, "doctor", "--data", self.data], timeout=PATIENCE, text=True,
+                             stdout=subprocess.PIPE, env=self.environment, check=False)
+        lines = out.stdout.splitlines()
+        self.assertRegex(lines[0], r"^ok +config +no file: ")
+        self.assertRegex(lines[-1], r"^\d+ ok, \d+ unknown, \d+ warnings, \d+ problems$")
+        for wrong in (["--frob"], ["--data"], ["--hash-secret"], ["DIR"]):
+            out = subprocess.run([TENURE, "doctor", *wrong], timeout=PATIENCE, text=True, check=False,
+                                 stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=self.environment)
+            self.assertEqual(out.returncode, 2, (wrong, out))
+            self.assertIn("usage: tenure doctor", out.stderr)
+
+    def test_running_server(self):
+        server = Server(None)
+        self.addCleanup(server.remove)
+        self.data = os.path.join(server.data, "data")
+        server.client().execute_command("POOL", "CREATE", "p", "RANGE", "1", "9")
+
+        def names():  # but for what the server itself makes
+            return sorted(name for name in os.listdir(self.data) if not name.startswith(("spare-", "events-")))
+        before = names()
+        found = self.doctor("--listen", "127.0.0.1:%d" % server.port, "--http",
+                            "localhost:%d" % server.http_port)
+        self.assertEqual(names(), before)
+        self.expect(found, "ok", "data", "a server runs", "the log is sound: 0 leases, 1 pools")
+        self.expect(found, "ok", "clock", "the last batch of the log is")
+        self.expect(found, "ok", "ports", "listen 127.0.0.1:%d: Tenure answers" % server.port,
+                    "http localhost:%d: Tenure answers" % server.http_port)
+        self.expect(found, "ok", "server", "version ", "it is ready")
+        self.expect(found, "ok", "limits", "the running server may open")
+        # Another directory on the same port is a mistake.
+        self.data = os.path.join(self.dir, "data")
+        os.mkdir(self.data, 0o700)
+        found = self.doctor("--listen", "127.0.0.1:%d" % server.port, code=1)
+        self.expect(found, "problem", "ports", "is taken, but no server runs in " + self.data)
+
+    def test_server_with_users(self):
+        config = self.write("conf", "[user u]\nrole = admin\nsecret = %s\n" % self.hash("x"))
+        server = Server(None, "--config", config)
+        self.addCleanup(server.remove)
+        self.data = os.path.join(server.data, "data")
+        found = self.doctor("--config", config, "--listen", "127.0.0.1:%d" % server.port)
+        self.expect(found, "ok", "ports", "wants a log-in")
+        self.expect(found, "ok", "secrets", "is not open to others")
+
+    def hash(self, secret):
+        return subprocess.run([TENURED, "--hash-secret"], input=secret + "\n", text=True, check=True,
+                              stdout=subprocess.PIPE, timeout=PATIENCE).stdout.strip()
+
+    def test_files_with_secrets(self):
+        config = self.write("conf", "[user u]\nrole = admin\nsecret = %s\n" % self.hash("x"), 0o644)
+        found = self.doctor("--config", config)
+        self.expect(found, "warning", "secrets", "can be read by every user of this machine",
+                    "chmod o-rwx '%s'" % config)
+        self.doctor("--config", config, "--strict", code=1)
+        os.chmod(config, 0o646)
+        self.expect(self.doctor("--config", config, code=1), "problem", "secrets", "can be written")
+        os.chmod(config, 0o600)
+        password = self.write("password", "x\n", 0o644)
+        self.expect(self.doctor("--config", config, "--amqp-password-file", password), "warning",
+                    "secrets", "amqp_password_file " + password)
+        self.expect(self.doctor("--amqp-password-file", self.dir + "/none", code=1), "problem",
+                    "secrets", "No such file")
+
+    def test_mistakes_in_the_configuration(self):
+        config = self.write("conf", "[server]\nlisten = nowhere\nfrob = 1\n")
+        found = self.doctor("--config", config, code=1)
+        self.expect(found, "problem", "config", config + ":2", "unknown setting 'frob'")
+        found = self.doctor("--config", self.dir + "/none", code=1)
+        self.expect(found, "problem", "config", self.dir + "/none")
+
+    def test_directory_that_others_may_read_or_that_is_none(self):
+        os.mkdir(self.data)
+        os.chmod(self.data, 0o755)
+        self.expect(self.doctor(), "warning", "data", "chmod 700 '%s'" % self.data)
+        os.rmdir(self.data)
+        self.write("data", "")
+        self.expect(self.doctor(code=1), "problem", "data", "is not a directory")
+
+    def test_damaged_log_and_file_of_another_user(self):
+        server = Server(None)
+        self.data = os.path.join(server.data, "data")
+        server.client().execute_command("POOL", "CREATE", "p", "RANGE", "1", "9")
+        server.stop()
+        self.addCleanup(server.remove)
+        if os.geteuid() == 0:
+            os.chown(os.path.join(self.data, "lock"), 65534, -1)
+            self.expect(self.doctor(code=1), "problem", "data", "lock in", "chown -R root: ")
+            os.chown(os.path.join(self.data, "lock"), 0, -1)
+        self.expect(self.doctor(), "ok", "data", "no server runs", "the log is sound")
+        for name in os.listdir(self.data):
+            if name.endswith(".snap"):
+                with open(os.path.join(self.data, name), "r+b") as file:
+                    file.seek(100)
+                    file.write(b"\xff" * 64)
+        self.expect(self.doctor(code=1), "problem", "data", "tenure check '%s'" % self.data)
+
+    def test_memory_is_no_disk(self):
+        if not os.path.isdir("/dev/shm") or not os.access("/dev/shm", os.W_OK):
+            self.skipTest("no /dev/shm")
+        self.data = tempfile.mkdtemp(prefix="tenure-doctor-", dir="/dev/shm")
+        self.addCleanup(shutil.rmtree, self.data)
+        self.expect(self.doctor(code=1), "problem", "disk", "tmpfs, which is memory")
+        self.assertEqual(os.listdir(self.data), [])
+
+    def test_space(self):
+        os.mkdir(self.data, 0o700)
+        has = shutil.disk_usage(self.data).free
+        self.expect(self.doctor("--space-reserve-bytes", str(min(2 * has, 1 << 40)), code=1), "problem",
+                    "disk", "not more than space_reserve_bytes")
+        self.assertEqual(os.listdir(self.data), [])
+
+    def test_descriptors(self):
+        found = self.doctor("--max-connections", "1000000", before=("prlimit", "--nofile=512:512"))
+        self.expect(found, "warning", "limits", "this shell may open 512 files", "LimitNOFILE=1000100")
+
+    def test_port_of_another_program_and_address_of_another_machine(self):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen(8)
+            text = "127.0.0.1:%d" % other.getsockname()[1]
+            # It accepts and says nothing.
+            self.expect(self.doctor("--http", text, code=1), "problem", "ports",
+                        "another program than Tenure", "is taken, but no server runs")
+            self.expect(self.doctor("--listen", text, code=1), "problem", "ports",
+                        "does not answer as Tenure")
+        self.expect(self.doctor("--listen", text), "ok", "ports", "listen %s is free" % text)
+        config = self.write("conf", "[server]\nallow_plaintext = yes\n[user u]\nrole = admin\n"
+                            "secret = %s\n" % self.hash("x"))
+        found = self.doctor("--config", config, "--listen", "192.0.2.1:7411", code=1)
+        self.expect(found, "problem", "ports", "no interface of this machine has that address")
+
+    def test_certificates(self):
+        kit = Certificates()
+        self.addCleanup(kit.remove)
+
+        def tls(name, key=None, code=0):
+            return self.doctor("--tls-listen", "127.0.0.1:0", "--tls-cert-file", kit[name + ".pem"],
+                               "--tls-key-file", kit[(key or name) + "-key.pem"], code=code)
+        found = tls("server")
+        self.expect(found, "ok", "tls", "belongs to the certificate", "DNS:localhost", "is valid for")
+        self.expect(found, "ok", "secrets", "tls_key_file")
+        kit.server("soon", days="10")
+        self.expect(tls("soon"), "warning", "tls", "expires in", "systemctl reload tenured")
+        kit.server("late", days="-1")
+        self.expect(tls("late", code=1), "problem", "tls", "expired ")
+        self.expect(tls("server", "soon", code=1), "problem", "tls", "correct tls_cert_file")
+        kit.sign("nameless", "/CN=nobody", usage="serverAuth")
+        self.expect(tls("nameless"), "warning", "tls", "has no names")
+
+    def test_without_privileges(self):
+        if os.geteuid() != 0 or not nobody_may_run(TENURE):
+            self.skipTest("needs root, and a build that others may run")
+        os.chmod(self.dir, 0o755)
+        config = self.write("conf", "[server]\n", 0o600)
+        os.mkdir(self.data, 0o700)
+        self.environment["ASAN_OPTIONS"] = "detect_leaks=0"  # which needs ptrace
+        found = self.doctor("--config", config, before=("setpriv", "--reuid=65534", "--regid=65534",
+                                                        "--clear-groups"))
+        self.expect(found, "unknown", "config", "cannot look: " + config, "sudo tenure doctor")
+        self.expect(found, "unknown", "data", "cannot look into " + self.data)
+        self.expect(found, "unknown", "disk", "cannot measure syncs")
+
+
+if __name__ == "__main__":
+    unittest.main()
