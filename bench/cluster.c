@@ -1,16 +1,18 @@
 /* A cluster against bare etcd: three members of etcd, three nodes, and one program that writes to the same
  * etcd by itself, all on this machine.
  *
- * - Sustained: cycles through the owner, with standbys that watch and batches that are trimmed, against a
+ * - Sustained: cycles through the owner, with two standbys that watch and batches that are trimmed, against a
  *   bare writer of transactions of the same size (compare the head, put a batch, put the head, delete old
- *   batches), with a watcher. They take turns. The ratio is transactions a second.
+ *   batches), with two watchers. They take turns. The ratio is transactions a second. The processor time of
+ *   each part tells how far more processors would help.
  * - A lone commit: one client, one request at a time, against one bare transaction of the same size.
  * - Cycles against the same in etcd itself: a transaction that puts a key if it is absent, and one that deletes
  *   it if it has the holder's value; 64 under way.
  * - Lag of a standby at half load: from the owner's log position until the standby has it.
  * - Fail-over: the owner is killed with SIGKILL; until another node acknowledges an allocation.
  *
- * `--long`: fifty kills and longer turns, as `make bench-cluster` does; else it fits into `make bench`. */
+ * `--long`: fifty kills and longer turns, as `make bench-cluster` does; else it fits into `make bench`.
+ * `--sustained`: only the first of them, for profiles. */
 #include "bench.h"
 
 #include <arpa/inet.h>
@@ -34,11 +36,13 @@
 #define KILLS_MAX 50u
 #define SAMPLES_MAX 4096u
 #define BARE_CLIENTS 4u
-#define BARE_KEPT 64u /* batches that the bare writer leaves in etcd */
+#define BARE_WATCHERS 2u /* as many as there are standbys */
+#define BARE_KEPT 64u    /* batches that the bare writer leaves in etcd */
 #define BARE_COMPACT_BYTES (64u << 20)
 #define DEADLINE_MS 10000u
 
 static unsigned turns = 4, kills = 5;
+static bool sustained_only;
 static uint64_t turn_ns = 1000000000u;
 static const char *const names[NODES] = {"a", "b", "c"};
 static struct process_etcd members;
@@ -139,7 +143,7 @@ static struct load_script cycle_script, renew_script;
 /* ---- The bare writer ---- */
 
 struct bare {
-    struct etcd *clients[2]; /* one writes, one watches */
+    struct etcd *clients[1 + BARE_WATCHERS]; /* the first one writes */
     uint8_t *payload;
     size_t size;
     uint64_t n;
@@ -158,6 +162,13 @@ static void on_wrote(void *ctx, const struct etcd_answer *answer) {
     bare->under_way = false;
 }
 
+/* The owner may have compacted etcd further than that already. */
+static void on_compacted(void *ctx, const struct etcd_answer *answer) {
+    struct bare *bare = ctx;
+    (void)answer;
+    bare->under_way = false;
+}
+
 static void on_watched(void *ctx, const struct etcd_news *news) {
     (void)ctx;
     if (news->kind == ETCD_WATCH_ENDED) {
@@ -165,11 +176,13 @@ static void on_watched(void *ctx, const struct etcd_news *news) {
     }
 }
 
-static struct etcd *client_open(bool writes) {
+static struct etcd *client_open(bool writes, unsigned first) {
     char error[ETCD_MESSAGE_MAX];
     const char *endpoints[3] = {members.endpoint[0], members.endpoint[1], members.endpoint[2]};
-    struct etcd_options options = {
-        .endpoints = endpoints, .endpoint_count = 3, .prefer_leader = writes};
+    struct etcd_options options = {.endpoints = endpoints,
+                                   .endpoint_count = 3,
+                                   .endpoint_first = first,
+                                   .prefer_leader = writes};
     struct etcd *etcd = NULL;
     if (etcd_open(&options, &etcd, error) != TN_OK) {
         die(error);
@@ -211,16 +224,16 @@ static void bare_write(struct bare *bare) {
         die("a bare transaction was not taken");
     }
     while (bare->under_way) {
-        etcd_wait(bare->clients, 2, os, -1, deadline);
+        etcd_wait(bare->clients, 1 + BARE_WATCHERS, os, -1, deadline);
     }
     bare->bytes += bare->size;
     if (bare->bytes - bare->compacted > BARE_COMPACT_BYTES) {
         struct etcd_request compact = {.verb = ETCD_COMPACT, .revision = bare->revision - 100};
         bare->compacted = bare->bytes;
         bare->under_way = true;
-        (void)etcd_submit(bare->clients[0], &compact, deadline + DEADLINE_MS, on_wrote, bare);
+        (void)etcd_submit(bare->clients[0], &compact, deadline + DEADLINE_MS, on_compacted, bare);
         while (bare->under_way) {
-            etcd_wait(bare->clients, 2, os, -1, deadline);
+            etcd_wait(bare->clients, 1 + BARE_WATCHERS, os, -1, deadline);
         }
     }
 }
@@ -228,16 +241,18 @@ static void bare_write(struct bare *bare) {
 static void bare_open(struct bare *bare) {
     uint64_t watch;
     uint8_t end[16];
-    *bare = (struct bare){.clients = {client_open(true), client_open(false)},
-                          .payload = malloc(2u << 20)};
+    *bare = (struct bare){.clients = {client_open(true, 0)}, .payload = malloc(2u << 20)};
     if (bare->payload == NULL || os->random(os->ctx, bare->payload, 2u << 20) != TN_OK) {
         die("no memory");
     }
     struct etcd_watch_options options = {
-        .keys = {text_bytes("/bare/log/"), etcd_prefix_end(text_bytes("/bare/log/"), end)},
+        .keys = {text_bytes("/bare/"), etcd_prefix_end(text_bytes("/bare/"), end)},
         .deadline_ms = os->clock_boot_ms(os->ctx) + DEADLINE_MS};
-    if (etcd_watch(bare->clients[1], &options, on_watched, bare, &watch) != TN_OK) {
-        die("no bare watch");
+    for (unsigned i = 1; i <= BARE_WATCHERS; i++) {
+        bare->clients[i] = client_open(false, i);
+        if (etcd_watch(bare->clients[i], &options, on_watched, bare, &watch) != TN_OK) {
+            die("no bare watch");
+        }
     }
     bare->size = 200;
     bare_write(bare);
@@ -272,29 +287,87 @@ static size_t batch_bytes(struct bare *bare, uint64_t lsn) {
         die("a range was not taken");
     }
     while (!sized.done) {
-        etcd_wait(bare->clients, 2, os, -1, deadline);
+        etcd_wait(bare->clients, 1 + BARE_WATCHERS, os, -1, deadline);
     }
     return sized.count > 0 ? (size_t)(sized.bytes / sized.count) : 200;
 }
 
 /* ---- Sustained ---- */
 
+enum part { PART_OWNER, PART_STANDBYS, PART_ETCD, PART_GENERATOR, PART_COUNT };
+static const char *const part_names[PART_COUNT] = {"the owner", "two standbys",
+                                                   "three members of etcd", "the load generator"};
+
+/* Processor time since it began, in seconds. */
+static double process_cpu(pid_t id) {
+    char path[64], text[512] = "";
+    unsigned long long user = 0, system = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)id);
+    FILE *file = fopen(path, "re");
+    size_t len = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
+    const char *at = len > 0 ? strrchr(text, ')') : NULL;
+    if (at == NULL || sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+                             &system) != 2) {
+        die("no figures about a process");
+    }
+    fclose(file);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static void cpu_read(unsigned owner, double cpu[PART_COUNT]) {
+    cpu[PART_OWNER] = process_cpu(nodes[owner].id);
+    cpu[PART_STANDBYS] = cpu[PART_ETCD] = 0;
+    cpu[PART_GENERATOR] = process_cpu(getpid());
+    for (unsigned i = 0; i < NODES; i++) {
+        cpu[PART_STANDBYS] += i != owner ? process_cpu(nodes[i].id) : 0;
+        cpu[PART_ETCD] += process_cpu(members.id[i]);
+    }
+}
+
+/* Of one turn, added to the sums. */
+static void cpu_add(unsigned owner, const double before[PART_COUNT], double sums[PART_COUNT]) {
+    double now[PART_COUNT];
+    cpu_read(owner, now);
+    for (unsigned part = 0; part < PART_COUNT; part++) {
+        sums[part] += now[part] - before[part];
+    }
+}
+
+static void cpu_report(const double ours[PART_COUNT], double commands, double bare_etcd,
+                       double bare_commands) {
+    fprintf(stderr, "   processor time for a command:");
+    for (unsigned part = 0; part < PART_COUNT; part++) {
+        fprintf(stderr, " %s %.2f us,", part_names[part], ours[part] / commands * 1e6);
+    }
+    fprintf(stderr, " and with the bare writer etcd %.2f us\n", bare_etcd / bare_commands * 1e6);
+}
+
 static double measure_sustained(struct bare *bare, unsigned depth) {
     char name[64];
     double commands[TURNS_MAX], ratios[TURNS_MAX], sizes[TURNS_MAX];
-    uint16_t port = nodes[owner_find()].port;
+    double cpu[PART_COUNT], ours_cpu[PART_COUNT] = {0}, bare_cpu[PART_COUNT] = {0};
+    double ours_commands = 0, bare_commands = 0;
+    unsigned owner = owner_find();
+    uint16_t port = nodes[owner].port;
     struct load *load = load_open(port, 64, depth, &cycle_script);
     (void)load_turn(load, turn_ns / 2, NULL);
     for (unsigned i = 0; i < turns; i++) {
         uint64_t lsn = lsn_of(port), batches = batches_of(port), begun = bench_now_ns();
+        cpu_read(owner, cpu);
         commands[i] = load_turn(load, turn_ns, NULL);
         double seconds = (double)(bench_now_ns() - begun) / 1e9;
-        double ours = (double)(batches_of(port) - batches) / seconds;
+        cpu_add(owner, cpu, ours_cpu);
+        ours_commands += commands[i] * seconds;
+        uint64_t made = batches_of(port) - batches;
         bare->size = batch_bytes(bare, lsn + 1);
         uint64_t n = bare->n;
+        cpu_read(owner, cpu);
         for (begun = bench_now_ns(); bench_now_ns() - begun < turn_ns;) {
             bare_write(bare);
         }
+        cpu_add(owner, cpu, bare_cpu);
+        bare_commands += (double)(bare->n - n) * commands[i] * seconds / (double)made;
+        double ours = (double)made / seconds;
         seconds = (double)(bench_now_ns() - begun) / 1e9;
         ratios[i] = ours / ((double)(bare->n - n) / seconds);
         sizes[i] = (double)bare->size;
@@ -304,6 +377,7 @@ static double measure_sustained(struct bare *bare, unsigned depth) {
     snprintf(name, sizeof name, "cluster durable commands, 64 x %u", depth);
     bench_row_ratio(name, rate, part_of(ratios, turns, 0.5));
     fprintf(stderr, "   %s: batches of %.0f bytes\n", name, part_of(sizes, turns, 0.5));
+    cpu_report(ours_cpu, ours_commands, bare_cpu[PART_ETCD], bare_commands);
     return rate;
 }
 
@@ -408,7 +482,7 @@ static void measure_cycles(void) {
     struct load *one = load_open(port, 64, 1, &cycle_script);
     struct load *many = load_open(port, 64, 32, &cycle_script);
     for (unsigned i = 0; i < BARE_CLIENTS; i++) {
-        script.clients[i] = client_open(true);
+        script.clients[i] = client_open(true, 0);
     }
     for (unsigned i = 0; i < 64; i++) {
         lanes[i] = (struct script_lane){.script = &script, .index = i};
@@ -494,7 +568,8 @@ int main(int argc, char **argv) {
     os = os_posix();
     cycle_script = tenure_script(&cycle_job);
     renew_script = tenure_script(&renew_job);
-    if (argc > 1 && strcmp(argv[1], "--long") == 0) {
+    sustained_only = argc > 1 && strcmp(argv[1], "--sustained") == 0;
+    if (argc > 1 && (sustained_only || strcmp(argv[1], "--long") == 0)) {
         turns = 6;
         kills = KILLS_MAX;
         turn_ns = 2000000000u;
@@ -516,10 +591,12 @@ int main(int argc, char **argv) {
     bare_open(&bare);
     double rate = measure_sustained(&bare, 32);
     (void)measure_sustained(&bare, 128);
-    measure_lone(&bare);
-    measure_cycles();
-    measure_lag(rate);
-    measure_failover();
+    if (!sustained_only) {
+        measure_lone(&bare);
+        measure_cycles();
+        measure_lag(rate);
+        measure_failover();
+    }
     for (unsigned i = 0; i < NODES; i++) {
         process_kill(&nodes[i]);
     }
