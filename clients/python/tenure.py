@@ -282,7 +282,7 @@ class Halted(ResultError, result="HALTED"):
 
 
 class LogLost(ResultError, result="LOST"):
-    """the log moved to another owner; the outcome is unknown"""
+    """this node has lost the log; the outcome is unknown"""
 
 
 class NoAuth(ResultError, result="NOAUTH"):

@@ -18,11 +18,11 @@
     X(TIME_JUMP, "the clock is further ahead of the log than max_downtime") \
     X(HALTED, "the engine has halted after a storage failure")              \
     X(CLOSED, "the engine is closed")                                       \
-    X(LOST, "the log has another owner; nothing was written")               \
+    X(LOST, "this node has lost the log; nothing was written")              \
     X(OVERLOAD, "too many requests are in flight; try again")               \
     X(DENIED, "permission denied")                                          \
     X(INTERRUPTED, "canceled")                                              \
-    X(DOUBT, "the log has another owner; a write may be in it or not")
+    X(DOUBT, "this node has lost the log; the last write may be in it or not")
 
 enum tn_status {
 #define TN_STATUS_ENUM(name, text) TN_##name,

@@ -1,6 +1,6 @@
 /* From a batch to the log: the stamp, the append, and what its outcome means.
  *
- * The log may answer before append returns or later, from another thread. If the log has another owner,
+ * The log may answer before append returns or later, from another thread. If this node has lost the log,
  * the engine follows that one from now on. Any other failure, but for a full disk with nothing written,
  * ends the engine's service: the log is not touched again, because a sync that failed once cannot be
  * trusted to have failed completely. */

@@ -260,8 +260,8 @@ bool engine_authority_mark(struct kernel_lease_view *view, uint64_t clock_ms);
 void engine_role_move(struct engine *engine, enum engine_role to);
 /* With submit_lock held: waits until all that was accepted is answered. */
 void engine_role_drain(struct engine *engine);
-/* The log has another owner: follows, if it led. */
-void engine_role_lost(struct engine *engine);
+/* This engine does not own the log any more, for this reason: follows, if it led. */
+void engine_role_lost(struct engine *engine, const char *reason);
 /* By the committing thread: an append or a mark has failed. The engine follows if the log has another
  * owner, and halts otherwise. Returns the answer to the requests of the batch. */
 enum tn_result engine_role_failed(struct engine *engine, enum tn_status status);

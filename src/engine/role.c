@@ -3,7 +3,7 @@
  *                         engine_lead
  *   LOADING ──► FOLLOWING ───────────► LEADING
  *                │  │  ▲                │   │
- *                │  │  └────────────────┘   │     the log was lost to another owner, or resigned
+ *                │  │  └────────────────┘   │     the log was lost or resigned
  *                │  └─────► HALTED ◄────────┘     the log failed, or a batch cannot be applied
  *                │            │
  *                └──────────► CLOSING ◄── LEADING, HALTED
@@ -27,6 +27,8 @@
 #include "engine/internal.h"
 
 #define ROLE(role) (1u << ENGINE_##role)
+
+static const char another_owner[] = "the log has another owner";
 
 static const struct {
     const char *name;
@@ -91,7 +93,7 @@ static void role_told(struct engine *engine) {
     }
 }
 
-void engine_role_lost(struct engine *engine) {
+void engine_role_lost(struct engine *engine, const char *reason) {
     pthread_mutex_lock(&engine->submit_lock);
     bool led = engine->role == ENGINE_LEADING;
     if (led) {
@@ -100,8 +102,8 @@ void engine_role_lost(struct engine *engine) {
     pthread_mutex_unlock(&engine->submit_lock);
     if (led) {
         engine_submit_now(engine); /* what was gathered is refused, too */
-        engine_notice(engine, "event=following lsn=%llu reason=\"the log has another owner\"",
-                      (unsigned long long)atomic_load(&engine->lsn));
+        engine_notice(engine, "event=following lsn=%llu reason=\"%s\"",
+                      (unsigned long long)atomic_load(&engine->lsn), reason);
         role_told(engine);
     }
 }
@@ -125,7 +127,7 @@ enum tn_result engine_role_failed(struct engine *engine, enum tn_status status) 
         role_halt(engine, status);
         return TN_R_HALTED;
     }
-    engine_role_lost(engine);
+    engine_role_lost(engine, tn_status_text(status));
     return status == TN_DOUBT ? TN_R_LOST : engine_authority(engine);
 }
 
@@ -140,14 +142,16 @@ static void follow_owner(void *ctx, bool owned, const char *leader) {
     atomic_store(&engine->refusal, (uint32_t)role_refusal(engine));
     pthread_mutex_unlock(&engine->submit_lock);
     if (!owned) {
-        engine_role_lost(engine);
+        engine_role_lost(engine, leader[0] != '\0'
+                                     ? another_owner
+                                     : "this node no longer owns the log, and no owner is known");
     }
     role_told(engine);
 }
 
 /* With role_lock held: nobody else applies anything from here on. */
 static enum tn_status follow_ready(struct engine *engine) {
-    engine_role_lost(engine); /* a batch of another owner says it as well */
+    engine_role_lost(engine, another_owner); /* a batch of another owner says it as well */
     pthread_mutex_lock(&engine->submit_lock);
     if (engine->role == ENGINE_FOLLOWING) {
         engine_role_drain(engine);

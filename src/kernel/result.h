@@ -50,7 +50,7 @@ enum tn_outcome { TN_COMMITTED, TN_REJECTED, TN_UNKNOWN };
     X(NOAUTH,         REJECTED,  401, 44, "not logged in") \
     X(NOPERM,         REJECTED,  403, 45, "the user's role, pools or holders do not allow it") \
     X(HALTED,         UNKNOWN,   503, 50, "storage failed; the outcome is unknown until recovery") \
-    X(LOST,           UNKNOWN,   503, 51, "the log moved to another owner; the outcome is unknown") \
+    X(LOST,           UNKNOWN,   503, 51, "this node has lost the log; the outcome is unknown") \
     X(BAD_TOKEN,      REJECTED,  401, 46, "the token is missing or invalid, or its lease has ended") \
     X(OVERDUE,        REJECTED,  409, 47, "the lease's deadline has passed, and the log has not recorded it") \
     X(READONLY,       REJECTED,  503, 48, "another node owns the log; ask it") \

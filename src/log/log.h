@@ -18,7 +18,7 @@
  *   one. `done` runs once, on the calling thread before append returns or later on another thread.
  *     TN_OK       the batch is durable;
  *     TN_NOSPACE  it surely was not written and the log is unharmed: the caller may append again;
- *     TN_LOST     it surely is not in the log and never will be: another owner has the log;
+ *     TN_LOST     it surely is not in the log and never will be, and the log is not ours;
  *     TN_DOUBT    it may be in the log, and the log is no longer ours: if it is there, the
  *                 follower gets it like any other batch;
  *     other       it may or may not be durable, and the log takes no more appends.

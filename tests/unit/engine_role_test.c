@@ -284,6 +284,35 @@ static void a_batch_in_doubt_is_unknown_and_comes_back_by_following(void **state
     }
 }
 
+static void on_notice(void *ctx, const char *line) {
+    (void)snprintf(ctx, 256, "%s", line);
+}
+
+/* Another owner is named as the reason only if there is one: the log may just not answer. */
+static void the_reason_for_following_is_told_as_it_is(void **state) {
+    static const char another[] = "reason=\"the log has another owner\"";
+    struct world *world = *state;
+    char told[256] = "";
+    world->options.notice = on_notice;
+    world->options.notice_ctx = told;
+    world_open(world);
+    for (unsigned i = 0; i < 4; i++) {
+        told[0] = '\0';
+        if (i < 2) {
+            fakelog_fail(world->log, i == 0 ? TN_LOST : TN_DOUBT, 1, false);
+            (void)world_alloc(world, "a");
+        } else {
+            fakelog_owner(world->log, false, i == 2 ? "" : "b:7000");
+        }
+        assert_int_equal(role_of(world->engine), ENGINE_FOLLOWING);
+        assert_non_null(strstr(told, "event=following "));
+        assert_int_equal(strstr(told, another) != NULL, i == 3);
+        fakelog_owner(world->log, true, "");
+        lead(world);
+    }
+    world_close(world);
+}
+
 static void requests_that_wait_when_the_log_is_lost_are_refused_unlogged(void **state) {
     struct world *world = *state;
     struct asyncs *asyncs = asyncs_new();
@@ -450,6 +479,7 @@ int main(void) {
         WORLD_TEST(a_follower_of_every_batch_has_the_state_of_the_owner),
         WORLD_TEST(the_lead_goes_to_and_fro_and_nothing_acknowledged_is_lost),
         WORLD_TEST(a_batch_in_doubt_is_unknown_and_comes_back_by_following),
+        WORLD_TEST(the_reason_for_following_is_told_as_it_is),
         WORLD_TEST(requests_that_wait_when_the_log_is_lost_are_refused_unlogged),
         WORLD_TEST(a_log_lost_while_the_lead_is_taken_is_followed_from_its_beginning),
         WORLD_TEST(a_read_is_refused_if_the_log_is_lost_while_it_looks),
