@@ -31,6 +31,7 @@ static void lane_open(struct etcd_client *client, struct client_lane *lane, unsi
     TN_ASSERT(lane->link == NULL && lane->probe.state == CLIENT_FREE);
     lane->endpoint = endpoint;
     lane->connection = lane->member_id = lane->leader = 0;
+    lane->version[0] = '\0';
     lane->probe_next_ms = 0;
     lane->link = etcd_link_open(&options);
 }
@@ -56,6 +57,7 @@ static void lane_move(struct client_lane *to, struct client_lane *from) {
     to->member_id = from->member_id;
     to->leader = from->leader;
     to->db_bytes = from->db_bytes;
+    memcpy(to->version, from->version, sizeof to->version);
     to->probe_next_ms = 0;
     to->heard_ms = from->heard_ms;
     from->link = NULL;
@@ -197,6 +199,8 @@ static void probe_ended(struct etcd_client *client, unsigned kind) {
     lane->member_id = client->member_ids[lane->endpoint] = answer.header.member_id;
     lane->leader = answer.status.leader;
     lane->db_bytes = answer.status.db_bytes;
+    (void)snprintf(lane->version, sizeof lane->version, "%.*s", (int)answer.status.version.len,
+                   (const char *)answer.status.version.at);
     if (kind == LANE_BETTER) {
         better_judge(client);
     } else if (kind == LANE_ACTIVE) {

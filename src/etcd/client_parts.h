@@ -56,6 +56,7 @@ struct client_lane {
     uint64_t connection; /* 0: not ready yet */
     uint64_t member_id, leader;
     int64_t db_bytes;
+    char version[ETCD_VERSION_MAX + 1];
     struct client_call probe; /* of the member's status */
     uint64_t probe_next_ms;
     uint64_t heard_ms; /* when something last came, or was last expected from now on */

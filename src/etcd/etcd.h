@@ -247,14 +247,17 @@ typedef void etcd_watched(void *ctx, const struct etcd_news *news);
 
 /* ---- The client ---- */
 
+#define ETCD_VERSION_MAX 31u /* bytes of a member's version that are kept */
+
 struct etcd_info {
-    uint64_t connection;      /* 0: none is ready */
-    char endpoint[128];       /* the current one, or the one being tried */
-    uint64_t member_id;       /* of the member behind it; 0: not known yet */
-    uint64_t leader;          /* as that member last said; 0: none or not known */
-    int64_t db_bytes;         /* as that member last said */
-    uint64_t connects;        /* connections that became ready */
-    uint64_t doubts;          /* calls that ended in doubt */
+    uint64_t connection;                /* 0: none is ready */
+    char endpoint[128];                 /* the current one, or the one being tried */
+    uint64_t member_id;                 /* of the member behind it; 0: not known yet */
+    uint64_t leader;                    /* as that member last said; 0: none or not known */
+    int64_t db_bytes;                   /* as that member last said */
+    char version[ETCD_VERSION_MAX + 1]; /* of that member; "": not known yet */
+    uint64_t connects;                  /* connections that became ready */
+    uint64_t doubts;                    /* calls that ended in doubt */
     enum etcd_reason trouble; /* why the last attempt to connect failed; ETCD_NONE: connected */
     char trouble_text[ETCD_MESSAGE_MAX];
 };

@@ -64,6 +64,7 @@ static void client_info(const struct etcd *base, struct etcd_info *ret_info) {
     };
     (void)snprintf(ret_info->endpoint, sizeof ret_info->endpoint, "%.127s",
                    client->endpoints[endpoint].authority);
+    memcpy(ret_info->version, lane->version, sizeof ret_info->version);
     (void)snprintf(ret_info->trouble_text, sizeof ret_info->trouble_text, "%s",
                    client->trouble_text);
 }

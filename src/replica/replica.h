@@ -56,6 +56,7 @@ struct etcd;
     X(NONE, "none", false)                                                                         \
     X(UNREACHABLE, "etcd does not answer", false)                                                  \
     X(DENIED, "etcd denies access: check user, password and certificates", false)                  \
+    X(ETCD_VERSION, "this version of etcd is too old: 3.4 or later is needed", false)              \
     X(UNINITIALIZED, "there is no cluster under this prefix: start one node with --cluster-init",  \
       false)                                                                                       \
     X(NOT_EMPTY, "the prefix is not empty: a cluster can only begin under an unused prefix", true) \
@@ -74,7 +75,7 @@ struct etcd;
       "the next log position is no longer in etcd: this node must begin with a snapshot of "       \
       "another node",                                                                              \
       true)                                                                                        \
-    X(VERSION, "the owner runs another version of the state: upgrade all nodes", false)            \
+    X(VERSION, "a newer version of Tenure has written to the log: upgrade this node", false)       \
     X(DAMAGED, "a value in etcd is damaged on every member that was asked", true)                  \
     X(DIVERGED, "the log in etcd does not continue what this node has: its chain differs", true)   \
     X(DUPLICATE, "another running node has the same name", true)                                   \
@@ -118,7 +119,7 @@ struct replica_options {
     const uint8_t *boot_id;     /* of the machine, LOG_BOOT_ID_BYTES (zeros) */
     uint64_t place; /* of the directory on the machine: no other has the same (a hash of `dir`) */
     uint64_t config_digest; /* of what all nodes should have in common; 0: not known */
-    uint32_t state_version; /* of the kernel's state */
+    uint32_t state_version; /* the newest version of the kernel's state that this node knows */
 
     uint32_t leader_ttl_ms;    /* T (2000) */
     uint64_t etcd_log_bytes;   /* of batches kept in etcd (256 MiB) */

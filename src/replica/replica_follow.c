@@ -46,7 +46,7 @@ void replica_follow_restart(struct replica *r, uint64_t in_ms) {
 
 void replica_follow_distrust(struct replica *r, enum replica_trouble trouble, const char *what) {
     if (trouble == REPLICA_TROUBLE_VERSION) {
-        replica_in_trouble(r, trouble, "%s", what);
+        replica_in_trouble(r, trouble, "a newer %s", what);
         replica_follow_restart(r, SLOW_MS);
         return;
     }
@@ -82,7 +82,7 @@ static void shard_learn(struct replica *r, const struct log_batch *batch) {
 
 static enum applied batch_judge(struct replica *r, const struct log_batch *batch,
                                 const struct replica_stamp *stamp) {
-    if (stamp->state_version != r->options.state_version) {
+    if (stamp->state_version > r->options.state_version) {
         return APPLIED_VERSION;
     }
     shard_learn(r, batch);
@@ -277,19 +277,23 @@ static bool keys_judge(struct replica *r, const struct etcd_answer *answer,
         return false;
     }
     replica_trouble_over(r, REPLICA_TROUBLE_UNINITIALIZED);
+    if (!replica_etcd_suits(r)) {
+        replica_follow_restart(r, SLOW_MS);
+        return false;
+    }
     if (!r->begun) {
         replica_begin_contact(r, ret_head, cluster->kvs[0].value.at);
     } else if (memcmp(cluster->kvs[0].value.at, r->file.cluster, REPLICA_CLUSTER_BYTES) != 0) {
         replica_in_trouble(r, REPLICA_TROUBLE_OTHER_CLUSTER, "prefix %s", r->options.prefix);
     }
     if (!r->begun || replica_is_stopped(r)) {
-        replica_follow_restart(r, RETRY_MS);
+        replica_follow_restart(r, SLOW_MS);
         return false;
     }
-    if (ret_head->state_version != r->options.state_version) {
+    if (ret_head->state_version > r->options.state_version) {
         replica_in_trouble(r, REPLICA_TROUBLE_VERSION,
-                           "state version %" PRIu32 ", ours is %" PRIu32, ret_head->state_version,
-                           r->options.state_version);
+                           "the log has state version %" PRIu32 ", this node knows %" PRIu32,
+                           ret_head->state_version, r->options.state_version);
         replica_follow_restart(r, SLOW_MS);
         return false;
     }

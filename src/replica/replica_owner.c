@@ -96,7 +96,7 @@ static uint64_t take_at(const struct replica_owner *o) {
 
 static bool may_take(const struct replica_owner *o) {
     return o->has_head && !o->barred && (o->head.flags & REPLICA_CLOSED) == 0 &&
-           o->head.state_version == o->options.state_version && o->applied_lsn == o->head.lsn &&
+           o->head.state_version <= o->options.state_version && o->applied_lsn == o->head.lsn &&
            o->applied_chain == o->head.chain;
 }
 
@@ -211,6 +211,7 @@ static void begin_take(struct step *s) {
     to->epoch++;
     to->nonce = *s->nonce;
     to->flags = 0;
+    to->state_version = o->options.state_version; /* from here on, older nodes do not follow */
     to->now_ms = log_ms;
     memcpy(to->node, o->options.node, sizeof to->node);
     o->role = REPLICA_TAKING;

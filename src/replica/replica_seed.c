@@ -179,6 +179,9 @@ static bool is_needed(const struct seed *seed) {
     if (seed->has_file && memcmp(seed->file.cluster, seed->cluster, REPLICA_CLUSTER_BYTES) != 0) {
         return false;
     }
+    if (seed->head.state_version > seed->options->state_version) {
+        return false; /* a snapshot would be of that version, too: the replicated log refuses it */
+    }
     return has < seed->head.lsn && has + 1 < seed->oldest && !has_own_log(seed);
 }
 

@@ -200,7 +200,8 @@ struct replica {
     struct replica_keep keep;
     uint64_t nonces;
     uint64_t now_ms;
-    uint64_t unreachable_ms; /* since when etcd has not answered; 0: it has */
+    char etcd_told[ETCD_VERSION_MAX + 1]; /* a version of etcd that was warned about */
+    uint64_t unreachable_ms;              /* since when etcd has not answered; 0: it has */
     char leader_told[LOG_LEADER_MAX + 1];
     bool owned_told, ever_told;
     bool closing;     /* the follower is told nothing any more */
@@ -289,6 +290,8 @@ static inline struct tn_bytes replica_key_bytes(const struct replica_key *key) {
 void replica_clock(struct replica *r);
 void replica_answered(struct replica *r); /* etcd has answered */
 void replica_unanswered(struct replica *r, const struct etcd_answer *answer);
+/* Whether the versions of the members behind both connections, as far as known, can be used. */
+bool replica_etcd_suits(struct replica *r);
 
 /* replica_swap.c */
 void replica_swap_begin(struct replica *r); /* the owner's decisions, from first contact on */

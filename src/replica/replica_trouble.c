@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "etcd/server_version.h"
 #include "replica/replica_state.h"
 
 #define UNREACHABLE_MS 5000u /* without an answer, until it is said */
@@ -97,4 +98,37 @@ void replica_unanswered(struct replica *r, const struct etcd_answer *answer) {
         replica_in_trouble(r, REPLICA_TROUBLE_UNREACHABLE, "%s",
                            says ? answer->message : etcd_reason_text(answer->reason));
     }
+}
+
+/* Once for each version: members are upgraded one after the other. */
+static void etcd_warn(struct replica *r, const struct etcd_info *info, enum etcd_fitness fitness) {
+    if (strcmp(r->etcd_told, info->version) == 0) {
+        return;
+    }
+    memcpy(r->etcd_told, info->version, sizeof r->etcd_told);
+    replica_notice(r, "event=etcd_version version=%s endpoint=%s text=\"%s\"", info->version,
+                   info->endpoint,
+                   fitness == ETCD_FAULTY
+                       ? "etcd 3.5.0 to 3.5.2 can lose data when a member crashes: upgrade it"
+                       : "this program was made for etcd 3.4 to 3.6");
+}
+
+bool replica_etcd_suits(struct replica *r) {
+    const struct etcd *const clients[] = {r->writer, r->watcher};
+    for (unsigned i = 0; i < 2; i++) {
+        struct etcd_info info;
+        etcd_info(clients[i], &info);
+        enum etcd_fitness fitness =
+            info.version[0] != '\0' ? etcd_version_judge(info.version) : ETCD_FIT;
+        if (fitness == ETCD_TOO_OLD) {
+            replica_in_trouble(r, REPLICA_TROUBLE_ETCD_VERSION, "%s has version %s", info.endpoint,
+                               info.version);
+            return false;
+        }
+        if (fitness != ETCD_FIT) {
+            etcd_warn(r, &info, fitness);
+        }
+    }
+    replica_trouble_over(r, REPLICA_TROUBLE_ETCD_VERSION);
+    return true;
 }

@@ -232,10 +232,9 @@ static bool writes(const struct etcd_request *request) {
 }
 
 static void status_fill(const struct fakeetcd *fake, struct etcd_answer *answer) {
-    static const char version[] = "3.4.0-fake";
     answer->outcome = ETCD_DONE;
     answer->status = (struct etcd_status){
-        .version = tn_bytes_of(version, sizeof version - 1),
+        .version = tn_bytes_of(fake->version, strlen(fake->version)),
         .db_bytes = (int64_t)(20480 + fake->store.history_count * 512),
         .db_bytes_used = (int64_t)(20480 + fake->store.live_count * 512),
         .leader = fake->now_ms >= fake->leaderless_until_ms ? MEMBER_ID(fake->leader) : 0,
@@ -475,6 +474,7 @@ struct fakeetcd *fakeetcd_new(uint64_t seed, unsigned members) {
     tn_prng_seed(&fake->prng, seed);
     fakestore_init(&fake->store);
     fake->member_count = members;
+    fake->version = "3.4.0-fake";
     for (unsigned i = 0; i < members; i++) {
         fake->members[i] = (struct fake_member){.running = true, .applied = 1};
     }
@@ -499,6 +499,10 @@ void fakeetcd_set_faults(struct fakeetcd *fake, const struct fakeetcd_faults *fa
 void fakeetcd_set_full(struct fakeetcd *fake, bool full, unsigned leaks) {
     fake->full = full;
     fake->leaks = leaks;
+}
+
+void fakeetcd_set_version(struct fakeetcd *fake, const char *version) {
+    fake->version = version;
 }
 
 void fakeetcd_deny(struct fakeetcd *fake, const char *part) {

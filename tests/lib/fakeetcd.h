@@ -71,6 +71,8 @@ unsigned fakeetcd_leader(const struct fakeetcd *fake);
 /* The quota is used up: writes are answered "space exceeded". The next `leaks` of them are carried out
  * all the same, as etcd does when the quota runs out under way. */
 void fakeetcd_set_full(struct fakeetcd *fake, bool full, unsigned leaks);
+/* All members say that they are of this version; "3.4.0-fake" at first. Borrowed. */
+void fakeetcd_set_version(struct fakeetcd *fake, const char *version);
 /* Writes whose first key has this text in it are refused: permission denied. NULL: none. Borrowed. */
 void fakeetcd_deny(struct fakeetcd *fake, const char *part);
 /* Somebody else writes: one ETCD_PUT. */

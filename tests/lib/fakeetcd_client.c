@@ -432,6 +432,7 @@ static void info(const struct etcd *base, struct etcd_info *ret_info) {
         .doubts = client->doubts,
     };
     (void)snprintf(ret_info->endpoint, sizeof ret_info->endpoint, "member%u", client->member);
+    (void)snprintf(ret_info->version, sizeof ret_info->version, "%s", client->fake->version);
 }
 
 static void messages_forget(struct fake_client *client) {

@@ -94,6 +94,7 @@ struct fakeetcd {
     struct fake_message *messages; /* on their way */
     struct fakeetcd_faults faults;
     bool full;
+    const char *version;
     const char *denied; /* a part of keys that nobody may write; NULL: none */
     unsigned leaks;
     uint64_t hash; /* of what has happened */

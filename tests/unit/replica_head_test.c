@@ -47,6 +47,70 @@ static void heads_come_back_and_encode_the_same(void **state) {
     }
 }
 
+/* As every version since has written them: nodes of two versions share one store during an upgrade. */
+static void put_all(struct tn_writer *w, const uint64_t *values, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        tn_write64(w, values[i]);
+    }
+}
+
+static void heads_have_the_bytes_of_their_formats(void **state) {
+    static const uint64_t values[] = {3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    static const uint32_t sums[] = {0x925ee695u, 0xe82caa2bu};
+    (void)state;
+    for (uint32_t format = 1; format <= 2; format++) {
+        struct replica_head head = {.flags = REPLICA_RESIGNED,
+                                    .state_version = 9,
+                                    .ttl_ms = format == 2 ? 2000 : 0,
+                                    .epoch = 3,
+                                    .nonce = {{4, 5}},
+                                    .seq = 6,
+                                    .lsn = 7,
+                                    .batch = 8,
+                                    .now_ms = 9,
+                                    .shard = 10,
+                                    .chain = 11,
+                                    .stamp_ms = 12,
+                                    .node = "a"};
+        uint8_t wanted[REPLICA_HEAD_BYTES] = {0}, bytes[REPLICA_HEAD_BYTES];
+        struct tn_writer w = tn_writer_of(wanted, sizeof wanted);
+        tn_write_raw(&w, "TENUREHD", 8);
+        tn_write32(&w, format);
+        tn_write32(&w, 1);
+        tn_write32(&w, 9);
+        tn_write32(&w, head.ttl_ms);
+        put_all(&w, values, 10);
+        wanted[104] = 'a';
+        tn_store32(wanted + 156, sums[format - 1]);
+        replica_head_encode(&head, bytes);
+        assert_memory_equal(bytes, wanted, sizeof wanted);
+        assert_int_equal(replica_head_decode(tn_bytes_of(wanted, sizeof wanted), &head), TN_OK);
+    }
+}
+
+static void a_batch_has_the_bytes_of_its_format(void **state) {
+    static const uint64_t values[] = {3, 4, 5, 6, 7, 8, 9};
+    struct log_batch given = {.shard = 8,
+                              .first_lsn = 6,
+                              .now_ms = 7,
+                              .payload = (const uint8_t *)"payload",
+                              .len = 7,
+                              .count = 2};
+    struct replica_stamp by = {.state_version = 9, .epoch = 3, .nonce = {{4, 5}}, .chain = 9};
+    uint8_t wanted[REPLICA_BATCH_BYTES + 7], bytes[REPLICA_BATCH_BYTES + 7];
+    struct tn_writer w = tn_writer_of(wanted, sizeof wanted);
+    (void)state;
+    tn_write_raw(&w, "TENUREBT", 8);
+    tn_write32(&w, 1);
+    tn_write32(&w, 9);
+    put_all(&w, values, 7);
+    tn_write32(&w, 2);
+    tn_write32(&w, 0xd1ee0795u);
+    tn_write_raw(&w, "payload", 7);
+    replica_batch_encode(&given, &by, bytes);
+    assert_memory_equal(bytes, wanted, sizeof wanted);
+}
+
 static void a_damaged_head_is_refused(void **state) {
     struct replica_head head = head_of(1);
     struct replica_head back;
@@ -183,6 +247,8 @@ static void keys_sort_as_lsns(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heads_come_back_and_encode_the_same),
+        cmocka_unit_test(heads_have_the_bytes_of_their_formats),
+        cmocka_unit_test(a_batch_has_the_bytes_of_its_format),
         cmocka_unit_test(a_damaged_head_is_refused),
         cmocka_unit_test(heads_are_ordered_by_epoch_and_swap),
         cmocka_unit_test(heads_are_equal_if_all_their_fields_are),

@@ -261,20 +261,6 @@ static void restored_gives_way_to_a_log_that_lives_or_is_newer(void **state) {
     group_close(&group);
 }
 
-static void another_version_of_the_state_neither_follows_nor_takes_over(void **state) {
-    struct group_start newer = {.state_version = GROUP_STATE_VERSION + 1};
-    (void)state;
-    struct group_node *owner = group_begin(&group, 1);
-    group_start(&group, 1, &newer);
-    expect_trouble(1, REPLICA_TROUBLE_VERSION);
-    group_appends(owner, 5);
-    group_stop(&group, 0);
-    group_run(&group, 10000);
-    assert_false(group.nodes[1].owned);
-    assert_int_equal(group.nodes[1].lsn, 0);
-    group_close(&group);
-}
-
 static void key_damage(uint64_t lsn, unsigned at) {
     char key[64];
     uint8_t value[256];
@@ -642,7 +628,6 @@ int main(void) {
         cmocka_unit_test(a_directory_of_another_cluster_is_refused),
         cmocka_unit_test(an_etcd_that_was_put_back_is_refused),
         cmocka_unit_test(restored_gives_way_to_a_log_that_lives_or_is_newer),
-        cmocka_unit_test(another_version_of_the_state_neither_follows_nor_takes_over),
         cmocka_unit_test(a_damaged_batch_is_refused),
         cmocka_unit_test(a_batch_that_does_not_continue_the_log_is_refused),
         cmocka_unit_test(two_nodes_of_one_name_the_second_is_refused),

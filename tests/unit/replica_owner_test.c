@@ -201,6 +201,12 @@ static void nobody_takes_over_a_closed_or_newer_log_or_one_not_applied(void **st
     bench_begin(&b, &head);
     bench_tick(&b, 100000);
     assert_false(has_effect(&b, REPLICA_DO_SWAP));
+    head.state_version = STATE_VERSION - 1; /* an older one is taken over, and becomes ours */
+    bench_begin(&b, &head);
+    bench_tick(&b, 100000);
+    assert_int_equal(b.effects.at[0].swap_kind, REPLICA_SWAP_TAKE);
+    assert_int_equal(b.effects.at[0].from.state_version, STATE_VERSION - 1);
+    assert_int_equal(b.effects.at[0].to.state_version, STATE_VERSION);
     head = head_of(3, 9, 20);
     bench_begin(&b, &head);
     head.seq++;
