@@ -1,5 +1,5 @@
 /* `tenure completion bash|zsh`: generates a script from the command table. The script reads names
- * of pools, leases, rules and sensors from the server. */
+ * of pools, leases, rules and sensors from the server, by `tenure complete` (complete_names.c). */
 #include <string.h>
 #include <strings.h>
 
@@ -155,26 +155,25 @@ static void print_value_states(FILE *out) {
     }
 }
 
-/* What the argument called $1 may be: a list of words, one a line. */
+/* The candidates for the argument called $1, one a line. Names from the server are data: a script must not
+ * let the shell expand them. */
 static void print_values(FILE *out) {
     (void)fprintf(out,
-                  "_tenure_names() { # key, then the words of a list\n"
-                  "    local key=$1\n"
-                  "    shift\n"
-                  "    command tenure \"${where[@]}\" --timeout 2 --json \"$@\" 2>/dev/null |\n"
-                  "        grep -o \"\\\"$key\\\":\\\"[^\\\"]*\\\"\" | cut -d '\"' -f 4\n"
+                  "_tenure_names() { # kind: names from the server that begin with $plain\n"
+                  "    command tenure \"${where[@]}\" complete --deadline 500 \"$1\" -- \"$plain\" "
+                  "2>/dev/null\n"
                   "}\n"
                   "\n"
                   "_tenure_values() {\n"
                   "    case $1 in\n"
-                  "    pool | --pool | --from) _tenure_names pool pool list ;;\n"
-                  "    lease) _tenure_names lease leases ;;\n"
-                  "    'lease|pool/value') _tenure_names lease leases ;;\n"
-                  "    pool/value) _tenure_names pool pool list | sed 's,$,/,' ;;\n"
-                  "    holder | --holder) _tenure_names holder leases ;;\n"
-                  "    rule-id) _tenure_names id rule list ;;\n"
-                  "    sensor-ref) _tenure_names ref sensor list ;;\n"
-                  "    user-name) _tenure_names name user list ;;\n"
+                  "    pool | --pool | --from) _tenure_names pool ;;\n"
+                  "    lease) _tenure_names lease ;;\n"
+                  "    'lease|pool/value') _tenure_names lease-or-value ;;\n"
+                  "    pool/value) _tenure_names value ;;\n"
+                  "    holder | --holder) _tenure_names holder ;;\n"
+                  "    rule-id) _tenure_names rule ;;\n"
+                  "    sensor-ref) _tenure_names sensor ;;\n"
+                  "    user-name) _tenure_names user ;;\n"
                   "    --state)\n"
                   "        case $first in\n"
                   "        pool) printf '%%s\\n' ");
@@ -214,22 +213,73 @@ static void print_settings(FILE *out) {
  * */
 static void print_scan(FILE *out, const char *from, const char *below, const char *word,
                        const char *next) {
-    (void)fprintf(out,
-                  "    for ((i = %s; i < %s; i++)); do\n"
-                  "        case %s in\n"
-                  "        -h | -p | --host | --port)\n"
-                  "            where+=(%s %s)\n"
-                  "            i=$((i + 1)) ;;\n"
-                  "        --json | --set | --now | --disabled | --follow | --once | --header) ;;\n"
-                  "        --no-header | --dry-run | --strict) ;;\n"
-                  "        --*) i=$((i + 1)) ;;\n"
-                  "        *)\n"
-                  "            count=$((count + 1))\n"
-                  "            if [ -z \"$first\" ]; then first=%s\n"
-                  "            elif [ -z \"$second\" ]; then second=%s; fi ;;\n"
-                  "        esac\n"
-                  "    done\n",
-                  from, below, word, word, next, word, word);
+    (void)fprintf(
+        out,
+        "    for ((i = %s; i < %s; i++)); do\n"
+        "        case %s in\n"
+        "        -h | -p | -s | -u | --host | --port | --socket | --url | --ca | --cert | --key)\n"
+        "            where+=(%s %s)\n"
+        "            i=$((i + 1)) ;;\n"
+        "        --tls | --insecure | --host=* | --port=* | --socket=* | --url=* | --ca=* | --cert=* | "
+        "--key=*)\n"
+        "            where+=(%s) ;;\n"
+        "        --json | --set | --now | --disabled | --follow | --once | --header) ;;\n"
+        "        --no-header | --dry-run | --strict) ;;\n"
+        "        --*=*) ;;\n"
+        "        --*) i=$((i + 1)) ;;\n"
+        "        *)\n"
+        "            count=$((count + 1))\n"
+        "            if [ -z \"$first\" ]; then first=%s\n"
+        "            elif [ -z \"$second\" ]; then second=%s; fi ;;\n"
+        "        esac\n"
+        "    done\n",
+        from, below, word, word, next, word, word, word);
+}
+
+/* bash splits a line at colons and equal signs, too: `words` are those that a user sees, and `lead` is the part
+ * of the last one that readline keeps. `plain` is the last one without its quotation. */
+static void print_bash_words(FILE *out) {
+    (void)fputs("    local line=${COMP_LINE-}\n"
+                "    for ((i = 0; i <= COMP_CWORD; i++)); do\n"
+                "        if [[ -z ${COMP_LINE-} || $i == 0 || $line == [[:blank:]]* ]]; then\n"
+                "            words+=(\"${COMP_WORDS[i]}\") lead=''\n"
+                "        else\n"
+                "            lead=${words[${#words[@]} - 1]}\n"
+                "            words[${#words[@]} - 1]+=${COMP_WORDS[i]}\n"
+                "        fi\n"
+                "        line=${line#\"${line%%[![:blank:]]*}\"}\n"
+                "        line=${line#\"${COMP_WORDS[i]}\"}\n"
+                "    done\n"
+                "    cword=$((${#words[@]} - 1))\n"
+                "    cur=${words[cword]} prev=${words[cword - 1]}\n"
+                "    [[ -n $lead && ${COMP_WORDS[COMP_CWORD]} == [:=]* ]] && lead=$cur\n"
+                "    case $cur in\n"
+                "    [\\\"\\']*) open=${cur:0:1} plain=${cur:1} ;;\n"
+                "    *) IFS= read plain <<<\"$cur\" ;; # which takes away backslashes\n"
+                "    esac\n"
+                "    if [[ $plain == --*=* ]]; then\n"
+                "        option=${plain%%=*}= prev=${plain%%=*} plain=${plain#*=}\n"
+                "    fi\n",
+                out);
+}
+
+/* A candidate is quoted as a word of the shell. Inside a quotation that is open, only those are offered that cannot
+ * end it. */
+static void print_bash_offer(FILE *out) {
+    (void)fputs("    while IFS= read -r name; do\n"
+                "        [[ -n $name && $name == \"$plain\"* ]] || continue\n"
+                "        if [[ -n $open ]]; then\n"
+                "            [[ $name == *[!a-zA-Z0-9_./:@%+=,\\ -]* ]] && continue\n"
+                "            quoted=$name\n"
+                "        else\n"
+                "            printf -v quoted %q \"$name\"\n"
+                "        fi\n"
+                "        quoted=$option$quoted\n"
+                "        COMPREPLY+=(\"${quoted#\"$lead\"}\")\n"
+                "    done <<<\"$found\"\n"
+                "}\n\n"
+                "complete -F _tenure tenure\n",
+                out);
 }
 
 static void print_bash(FILE *out) {
@@ -237,27 +287,29 @@ static void print_bash(FILE *out) {
     print_values(out);
     (void)fprintf(out,
                   "_tenure() {\n"
-                  "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
-                  "    local first='' second='' options='' what='' seconds='' found='' i\n"
+                  "    local first='' second='' options='' what='' seconds='' list='' found='' i\n"
+                  "    local cur prev plain open='' lead='' option='' name quoted cword\n"
                   "    local count=0 skip=1 IFS=$' \\t\\n'\n"
-                  "    local -a places where=()\n");
-    print_scan(out, "1", "COMP_CWORD", "\"${COMP_WORDS[i]}\"", "\"${COMP_WORDS[i + 1]}\"");
+                  "    local -a places where=() words=()\n"
+                  "    COMPREPLY=()\n");
+    print_bash_words(out);
+    print_scan(out, "1", "cword", "\"${words[i]}\"", "\"${words[i + 1]}\"");
     print_cases(out);
     (void)fprintf(out, "    if [ -z \"$first\" ]; then\n"
-                       "        found=\"");
+                       "        list=\"");
     print_words(out, NULL);
     print_locals(out);
     (void)fprintf(out, "\"\n"
-                       "        [[ $cur == -* ]] && found='--version --help ");
+                       "        [[ $cur == -* ]] && list='--version --help ");
     print_settings(out);
-    (void)fprintf(out,
-                  "'\n"
-                  "    elif [ \"$skip\" = 2 ] && [ -z \"$second\" ]; then\n"
-                  "        found=$seconds\n"
-                  "    elif [[ $prev == --* ]] && [ -n \"$(_tenure_values \"$prev\")\" ]; then\n"
-                  "        found=$(_tenure_values \"$prev\")\n"
-                  "    elif [[ $cur == -* ]]; then\n"
-                  "        found=\"$options --help ");
+    (void)fprintf(out, "'\n"
+                       "    elif [ \"$skip\" = 2 ] && [ -z \"$second\" ]; then\n"
+                       "        list=$seconds\n"
+                       "    elif [[ $prev == --* ]] && found=$(_tenure_values \"$prev\") && "
+                       "[ -n \"$found\" ]; then\n"
+                       "        :\n"
+                       "    elif [[ $cur == -* ]]; then\n"
+                       "        list=\"$options --help ");
     print_settings(out);
     (void)fprintf(out, "\"\n"
                        "    else\n"
@@ -269,9 +321,8 @@ static void print_bash(FILE *out) {
                        "        fi\n"
                        "        found=$(_tenure_values \"$i\")\n"
                        "    fi\n"
-                       "    mapfile -t COMPREPLY < <(compgen -W \"$found\" -- \"$cur\")\n"
-                       "}\n\n"
-                       "complete -F _tenure tenure\n");
+                       "    [ -z \"$list\" ] || found=${list// /$'\\n'}\n");
+    print_bash_offer(out);
 }
 
 /* ---- zsh ---- */
@@ -283,6 +334,7 @@ static void print_zsh(FILE *out) {
     print_values(out);
     (void)fprintf(out, "_tenure() {\n"
                        "    local cur=${words[CURRENT]} prev=${words[CURRENT - 1]}\n"
+                       "    local plain=${(Q)words[CURRENT]}\n"
                        "    local first='' second='' options='' what='' seconds='' i\n"
                        "    local count=0 skip=1\n"
                        "    local -a found places where\n");

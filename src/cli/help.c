@@ -16,6 +16,9 @@ static const char *const locals[][3] = {
     {"cluster", "status | step-down | close | forget NODE",
      "show the nodes of a cluster; hand the log over to another node; end the cluster, so that its "
      "nodes can be started alone; remove a node that is gone"},
+    {"complete", CLI_COMPLETE_USAGE,
+     "print at most 200 names from the server that begin with PREFIX, one per line, for completion "
+     "scripts; print nothing if there is no answer within MS milliseconds (500)"},
     {"completion", "bash|zsh",
      "print a shell script that completes subcommands, options and names"},
     {"doctor", "[--strict] [--config FILE] [--data DIR] [FLAG OF tenured...]",

@@ -38,11 +38,22 @@ static const struct {
     const char *name;
     int (*run)(const struct cli_settings *settings, int argc, char **argv);
 } locals[] = {
-    {"backup", cli_backup},         {"check", run_check},   {"cluster", cli_cluster},
-    {"completion", run_completion}, {"doctor", doctor_run}, {"dump", run_dump},
-    {"events", cli_events},         {"export", cli_export}, {"help", run_help},
-    {"history", cli_history},       {"import", cli_import}, {"opensynaptic", cli_opensynaptic},
-    {"restore", run_restore},       {"run", cli_run},       {"top", cli_top},
+    {"backup", cli_backup},
+    {"check", run_check},
+    {"cluster", cli_cluster},
+    {"complete", cli_complete},
+    {"completion", run_completion},
+    {"doctor", doctor_run},
+    {"dump", run_dump},
+    {"events", cli_events},
+    {"export", cli_export},
+    {"help", run_help},
+    {"history", cli_history},
+    {"import", cli_import},
+    {"opensynaptic", cli_opensynaptic},
+    {"restore", run_restore},
+    {"run", cli_run},
+    {"top", cli_top},
 };
 
 static int dispatch(const struct cli_settings *settings, int argc, char **argv) {

@@ -401,7 +401,7 @@ class Terminal(Cli):
 class Shells(Cli):
     def complete(self, *words):
         """What bash offers for the last of these words."""
-        script = ("source <(tenure completion bash | sed 's/--timeout 2 /--timeout 60 /'); "
+        script = ("source <(tenure completion bash | sed 's/--deadline 500/--deadline 60000/'); "
                   "COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); "
                   "_tenure; [ ${#COMPREPLY[@]} = 0 ] || printf '%s\\n' \"${COMPREPLY[@]}\"")
         path = os.path.dirname(TENURE) + ":" + os.environ["PATH"]

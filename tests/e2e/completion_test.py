@@ -1,0 +1,155 @@
+"""Shell completion with names from the live server: which names are offered, that hostile ones cannot
+execute anything, and what `tenure complete` answers. bash is driven as a user drives it, through a terminal."""
+import os
+import pty
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+from harness import BUILD, PATIENCE, Case
+
+TENURE = os.path.abspath(os.path.join(BUILD, "tenure"))
+READY = b"ready> "
+
+
+class Bash:
+    """An interactive bash on a terminal, with the completion loaded."""
+
+    def __init__(self, directory):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(directory)
+            os.environ.update(PATH=os.path.dirname(TENURE) + ":" + os.environ["PATH"], PS1="", TERM="dumb",
+                              INPUTRC="/dev/null", HISTFILE="/dev/null", LC_ALL="C.UTF-8", COLUMNS="500")
+            os.execlp("bash", "bash", "--norc", "--noprofile", "-i")
+        self.said = b""
+        self.type("bind 'set enable-bracketed-paste off'; bind 'set bell-style none'; "
+                  "bind 'set completion-query-items 0'; bind 'set page-completions off'\n")
+        self.type("source <(tenure completion bash | sed 's/--deadline 500/--deadline 60000/')\n")
+        # The prompt is assembled so that typing it is not taken for it.
+        self.type("PS1='rea''dy> '\n")
+        self.wait(READY)
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def wait(self, end):
+        """Everything up to and with this."""
+        until = time.monotonic() + PATIENCE
+        while end not in self.said:
+            if not select.select([self.fd], [], [], max(0, until - time.monotonic()))[0]:
+                raise AssertionError("no %r in %r" % (end, self.said))
+            self.said += os.read(self.fd, 65536)
+        got, self.said = self.said.split(end, 1)
+        return got + end
+
+    def complete(self, line, close=""):
+        """The words of the line after a Tab and `close`: the line is edited into one that prints them."""
+        self.type(line + "\t" + close)
+        # To the beginning of the line: print the words of the rest, one in brackets each.
+        self.type("\x01printf '[%s]' \x05; echo 'do''ne'\n")
+        got = self.wait(b"done\r\n")
+        self.wait(READY)
+        return got.decode().rsplit("\n", 2)[-2].rstrip("\r").removesuffix("done")
+
+    def close(self):
+        os.close(self.fd)
+        os.waitpid(self.pid, 0)
+
+
+HOSTILE = ["$(touch hit)", "`touch hit`", "a b", "it's", 'say "hi"', ";touch hit;", "x|touch hit", "$HOME",
+           "*?", "~", "back\\slash", "!!", "&touch hit&", "x>hit", "ünïcode",
+           "{a,b}", "#no", "'$(touch hit)'", '"$(touch hit)"', "mac:52:54:00:00:00:01", "--now"]
+
+
+class Completion(Case):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="tenure-completion-")
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.r.execute_command("POOL", "CREATE", "ports", "RANGE", "1", "999")
+        cls.r.execute_command("POOL", "CREATE", "poplars", "RANGE", "1", "9")
+        for holder in HOSTILE + ["plain-1", "plain-2"]:
+            cls.r.execute_command("ALLOC", "ports", holder)
+
+    def ask(self, *words, port=None, code=0):
+        done = subprocess.run([TENURE, "-p", str(port or self.server.port), "complete", "--deadline", "60000",
+                               *words], timeout=PATIENCE, check=False, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, code, done)
+        return done.stdout.decode().splitlines(), done.stderr
+
+    def function(self, *words):
+        """What the function offers for the last word, and whether a file `hit` was made."""
+        script = ("source <(tenure completion bash | sed 's/--deadline 500/--deadline 60000/'); "
+                  "COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _tenure; "
+                  "[ ${#COMPREPLY[@]} = 0 ] || printf '%s\\n' \"${COMPREPLY[@]}\"")
+        path = os.path.dirname(TENURE) + ":" + os.environ["PATH"]
+        done = subprocess.run(["bash", "-c", script, "bash", "tenure", "-p", str(self.server.port), *words],
+                              timeout=PATIENCE, check=True, env={**os.environ, "PATH": path}, cwd=self.dir,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(os.listdir(self.dir), [], "a name was executed")
+        self.assertEqual(done.stderr, b"")
+        return done.stdout.decode().splitlines()
+
+    def test_names_are_not_executed(self):
+        """The list of candidates is data: bash must not expand it."""
+        offered = [word for word in self.function("leases", "--holder", "") if not word.startswith("many-")]
+        self.assertIn("plain-1", offered)
+        # Each offer is one word of a shell that means the name itself.
+        for word in offered:
+            meant = subprocess.run(["bash", "-c", "printf '%s\\n' " + word], cwd=self.dir, timeout=PATIENCE,
+                                   check=True, stdout=subprocess.PIPE).stdout.decode().rstrip("\n")
+            self.assertIn(meant, HOSTILE + ["plain-1", "plain-2"])
+        self.assertEqual(os.listdir(self.dir), [])
+        self.assertEqual(len(offered), len(HOSTILE) + 2)
+
+    def test_terminal(self):
+        bash = Bash(self.dir)
+        self.addCleanup(bash.close)
+        command = "tenure -p %d leases --holder " % self.server.port
+        for typed, want in [("plain-", "plain-"), ("it", "it's"), ("a", "a b"), ("mac", "mac:52:54:00:00:00:01"),
+                            ("mac:52:5", "mac:52:54:00:00:00:01"), ("\\$\\(", "$(touch hit)"),
+                            ("\\;", ";touch hit;"), ("\\`", "`touch hit`"), ("'pla", "plain-"), ('"pla', "plain-")]:
+            got = bash.complete(command + typed, typed[0] if typed[0] in "\"'" else "")
+            self.assertTrue(got.endswith("[%s]" % want), (typed, want, got))
+        self.assertEqual(os.listdir(self.dir), [])
+
+    def test_kinds(self):
+        lease = self.r.execute_command("LEASE", "ports/1")
+        lease = dict(zip(lease[::2], lease[1::2]))["lease"]
+        self.assertEqual(sorted(self.ask("pool", "po")[0]), ["poplars", "ports"])
+        self.assertEqual(sorted(self.ask("pool")[0]), ["poplars", "ports"])
+        self.assertEqual(self.ask("pool", "x")[0], [])
+        self.assertIn(lease, self.ask("lease")[0])
+        self.assertEqual(sorted(self.ask("value", "po")[0]), ["poplars/", "ports/"])
+        self.assertIn("ports/1", self.ask("value", "ports/1")[0])
+        self.assertEqual([n for n in self.ask("lease-or-value", "ports/")[0] if not n.startswith("ports/")], [])
+        self.assertEqual(self.ask("holder", "plain")[0], ["plain-1", "plain-2"])
+        self.assertEqual(self.ask("holder", "--", "--n")[0], ["--now"])
+        self.local.execute_command("RULE", "SET", "r1", "t")
+        self.assertEqual(self.ask("rule")[0], ["r1"])
+        for wrong in ([], ["nonsense"], ["pool", "a", "b"], ["--deadline", "0", "pool"]):
+            self.assertIn(b"usage: tenure complete", self.ask(*wrong, code=2)[1])
+
+    def test_bounded_and_silent(self):
+        for i in range(250):
+            self.r.execute_command("ALLOC", "ports", "many-%03d" % i)
+        self.assertEqual(len(self.ask("holder", "many-")[0]), 200)
+        for i in range(3):
+            self.assertEqual(self.ask("holder", "many-24%d" % i)[0], ["many-24%d" % i])
+        self.assertEqual(self.ask("holder", "many", port=1), ([], b""))
+
+    def test_option_with_its_value_in_one_word(self):
+        self.assertEqual(self.function("leases", "--holder=plain-"), ["--holder=plain-1", "--holder=plain-2"])
+        self.assertEqual(sorted(self.function("--host=127.0.0.1", "pool", "info", "po")), ["poplars", "ports"])
+
+
+if __name__ == "__main__":
+    unittest.main()
