@@ -183,6 +183,10 @@ static void tenure_write(FILE *out) {
     paragraph(
         out,
         "The command finds the lease in TENURE_LEASE and TENURE_EPOCH, pool/value pairs in TENURE_VALUES, the values of each pool in TENURE_ and the pool's name in capital letters, and a signed token in TENURE_TOKEN. tenure passes signals on. --renew-command runs a shell command after each renewal, with a fresh TENURE_TOKEN. --containment selects what proves that the processes are dead.");
+    section(out, "TOP");
+    paragraph(
+        out,
+        "tenure top asks the server once a second and shows its figures, the pools (the fullest first) and the newest events. A pool is red if it is full or will be within ten minutes, and yellow if it will be within an hour or is used to 90 %. The last two columns are the last hour: its occupancy, and its new leases. Scopes are summed up by their template. Up and down select a pool, enter opens it: its leases, values, line of waiters, scopes and policy, with left and right; escape goes back. s is the next order, u f w r n are orders: use, free values, waiters, rate, name. @ lists the scopes, 2 shows the sensors, ? lists the keys, q quits. Colors are left out if NO_COLOR is set or the terminal is dumb. Without a terminal, or with --once, it prints one frame and ends.");
     section(out, "EVENTS");
     paragraph(
         out,
@@ -197,7 +201,9 @@ static void tenure_write(FILE *out) {
         "With --json a reply is one line on standard output. Integers are strings, because they have 64 bits; times are milliseconds since 1970. A refusal is an object with result, outcome, detail and further facts.");
     codes_write(out);
     section(out, "ENVIRONMENT");
-    item(out, "TENURE_URL", "", "The server as tenure://HOST:PORT; with TLS as tenures://HOST:PORT or rediss://HOST:PORT.");
+    item(
+        out, "TENURE_URL", "",
+        "The server as tenure://HOST:PORT; with TLS as tenures://HOST:PORT or rediss://HOST:PORT.");
     item(out, "TENURE_HOST, TENURE_PORT", "",
          "The server's host and port; they override TENURE_URL.");
     item(

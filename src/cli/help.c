@@ -54,7 +54,9 @@ static const char *const locals[][3] = {
      "lease values and run a command with them; the command is ended before another could hold them"},
     {"sensor export", "", "print all sensors with their descriptions as lines of JSON"},
     {"sensor import", "[FILE] [--dry-run]", "set sensors from lines of JSON; can be repeated"},
-    {"top", "[--once]", "show pools, rates, the engine and the newest events, live"},
+    {"top", "[--once]",
+     "show pools, the fullest first, with rates, sensors and the newest events, live; enter opens a "
+     "pool"},
 };
 
 const char *const *cli_local_row(unsigned row) {

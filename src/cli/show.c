@@ -134,6 +134,10 @@ static const struct column sensor_columns[] = {{"SENSOR", "ref", PLAIN},
                                                {"ENABLED", "enabled", PLAIN},
                                                {"WANTED", "wanted", PLAIN},
                                                {"RULES", "active_rules", NUMBER},
+                                               {"PID", "pid", NUMBER},
+                                               {"STARTS", "starts", NUMBER},
+                                               {"CRASHES", "crashes", NUMBER},
+                                               {"LAST ERROR", "last_error", PLAIN},
                                                {NULL, NULL, PLAIN}};
 
 static const struct column node_columns[] = {

@@ -58,40 +58,88 @@ void cli_terminal_give_back(void) {
  * */
 static char typed[64];
 static size_t typed_len;
+static char last_char;
 
-/* The first of them. Arrows are an escape, a bracket or an O, and a letter; they arrive together.
- * */
-static enum cli_key typed_take(void) {
-    bool arrow = typed_len >= 3 && typed[0] == '\033' && (typed[1] == '[' || typed[1] == 'O');
-    char letter = arrow ? typed[2] : typed[0];
-    size_t len = arrow ? 3 : 1;
+#define ESCAPE_MS 25 /* the rest of a key's sequence follows its escape within this time */
+
+static void typed_drop(size_t len) {
     typed_len -= len;
     memmove(typed, typed + len, typed_len);
-    switch (letter) {
-    case 'q':
-    case 'Q':
-        return arrow ? CLI_KEY_NONE : CLI_KEY_QUIT;
-    case 'k':
+}
+
+/* Reads more; false: the terminal is gone. */
+static bool typed_read(void) {
+    ssize_t len = read(STDIN_FILENO, typed + typed_len, sizeof typed - typed_len);
+    typed_len += len > 0 ? (size_t)len : 0;
+    return len > 0;
+}
+
+/* An escape, a bracket or an O, parameters, and a letter or a tilde. */
+static enum cli_key sequence_take(void) {
+    size_t len = 2;
+    while (len < typed_len && (typed[len] == ';' || (typed[len] >= '0' && typed[len] <= '9'))) {
+        len++;
+    }
+    char end = len < typed_len ? typed[len] : '\0';
+    char number = typed[2];
+    typed_drop(len < typed_len ? len + 1 : len);
+    switch (end) {
     case 'A':
         return CLI_KEY_UP;
-    case 'j':
     case 'B':
         return CLI_KEY_DOWN;
-    case 's':
-        return CLI_KEY_SORT;
+    case 'C':
+        return CLI_KEY_RIGHT;
+    case 'D':
+        return CLI_KEY_LEFT;
+    case '~':
+        return number == '5' ? CLI_KEY_PAGE_UP : number == '6' ? CLI_KEY_PAGE_DOWN : CLI_KEY_NONE;
     default:
         return CLI_KEY_NONE;
     }
 }
 
+/* The first of what was typed. */
+static enum cli_key typed_take(void) {
+    struct pollfd one = {.fd = STDIN_FILENO, .events = POLLIN};
+    if (typed[0] == '\033' && typed_len < 3 && poll(&one, 1, ESCAPE_MS) > 0) {
+        (void)typed_read();
+    }
+    if (typed[0] == '\033' && typed_len >= 3 && (typed[1] == '[' || typed[1] == 'O')) {
+        return sequence_take();
+    }
+    last_char = typed[0];
+    typed_drop(1);
+    switch (last_char) {
+    case 'q':
+    case 'Q':
+        return CLI_KEY_QUIT;
+    case 'k':
+        return CLI_KEY_UP;
+    case 'j':
+        return CLI_KEY_DOWN;
+    case '\r':
+    case '\n':
+        return CLI_KEY_ENTER;
+    case '\t':
+        return CLI_KEY_RIGHT;
+    case '\033':
+    case '\b':
+    case 0x7f:
+        return CLI_KEY_BACK;
+    default:
+        return CLI_KEY_CHAR;
+    }
+}
+
+char cli_terminal_char(void) {
+    return last_char;
+}
+
 enum cli_key cli_terminal_key(uint64_t timeout_ms) {
     struct pollfd one = {.fd = STDIN_FILENO, .events = POLLIN};
-    if (typed_len == 0 && ended == 0 && poll(&one, 1, (int)timeout_ms) > 0) {
-        ssize_t len = read(STDIN_FILENO, typed, sizeof typed);
-        if (len <= 0) {
-            return CLI_KEY_QUIT; /* a terminal that is gone ends it too */
-        }
-        typed_len = (size_t)len;
+    if (typed_len == 0 && ended == 0 && poll(&one, 1, (int)timeout_ms) > 0 && !typed_read()) {
+        return CLI_KEY_QUIT; /* a terminal that is gone ends it too */
     }
     if (ended != 0) {
         return CLI_KEY_QUIT;

@@ -10,7 +10,13 @@ enum cli_key {
     CLI_KEY_QUIT, /* q, or a signal that ends us */
     CLI_KEY_UP,
     CLI_KEY_DOWN,
-    CLI_KEY_SORT,
+    CLI_KEY_LEFT,
+    CLI_KEY_RIGHT,
+    CLI_KEY_PAGE_UP,
+    CLI_KEY_PAGE_DOWN,
+    CLI_KEY_ENTER,
+    CLI_KEY_BACK, /* escape or backspace */
+    CLI_KEY_CHAR, /* another one: cli_terminal_char */
 };
 
 /* False: standard input or output is no terminal. */
@@ -19,5 +25,7 @@ void cli_terminal_give_back(void);
 
 /* Waits at most this long for a key. */
 enum cli_key cli_terminal_key(uint64_t timeout_ms);
+/* The character of the last CLI_KEY_CHAR. */
+char cli_terminal_char(void);
 
 #endif

@@ -161,6 +161,7 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
 "PoolPage": {"type": "object", "required": ["cursor", "pools"], "properties": {
     "cursor": {"$ref": "#/components/schemas/U64"},
     "pools": {"type": "array", "items": {"$ref": "#/components/schemas/Pool"}},
+    "matched": {"$ref": "#/components/schemas/U64"},
     "lsn": {"$ref": "#/components/schemas/U64"}}},
 "ValueRow": {"type": "object", "required": ["value", "count", "state"],
     "description": "A value, or a span of a range whose values are all available, or all excluded", "properties": {
@@ -239,7 +240,7 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "spec": {"type": ["object", "string"]}}},
 "SensorPage": {"type": "object", "required": ["cursor", "sensors"], "properties": {
     "cursor": {"$ref": "#/components/schemas/U64"},
-    "sensors": {"type": "array", "items": {"$ref": "#/components/schemas/Sensor"}}}},
+    "sensors": {"type": "array", "items": {"$ref": "#/components/schemas/SensorStatus"}}}},
 "SensorStatus": {"type": "object", "required": ["ref", "trigger", "enabled", "wanted", "supervised", "state"],
     "description": "A sensor and its process", "properties": {
     "ref": {"type": "string"}, "trigger": {"type": "string"}, "enabled": {"type": "boolean"},

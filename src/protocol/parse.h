@@ -9,6 +9,7 @@
 
 #define PROTOCOL_PAGE_MAX 1000u    /* the largest COUNT of a list */
 #define PROTOCOL_PAGE 100u         /* the default COUNT */
+#define PROTOCOL_MATCH_MAX 512u    /* bytes of MATCH of POOL LIST */
 #define PROTOCOL_SAMPLES_MAX 1440u /* the largest COUNT of POOL HISTORY */
 #define PROTOCOL_LOGS_MAX 65536u   /* the largest COUNT of SENSOR LOGS, in bytes */
 #define PROTOCOL_LOGS 16384u       /* the default */
@@ -19,10 +20,22 @@ struct protocol_event_id {
     uint32_t index;
 };
 
+/* The order of POOL LIST. */
+enum protocol_sort {
+    PROTOCOL_SORT_NONE, /* the order of the table */
+    PROTOCOL_SORT_OCCUPANCY,
+    PROTOCOL_SORT_FREE,
+    PROTOCOL_SORT_WAITING,
+    PROTOCOL_SORT_NAME,
+};
+
 /* What some reads select by; an empty field selects everything. */
 struct protocol_selection {
     struct tn_bytes kind, actor, text; /* EVENTS, with the lease and `value` of the call */
     struct tn_bytes prefix;            /* LEASES: of the holder */
+    struct tn_bytes match;             /* POOL LIST: a pattern for names */
+    enum protocol_sort sort;           /* POOL LIST */
+    bool no_scopes;                    /* POOL LIST */
     bool hours;                        /* POOL HISTORY: samples of hours, not of minutes */
     uint32_t samples;                  /* POOL HISTORY: the last ones; 0: all */
 };

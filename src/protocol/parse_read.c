@@ -79,6 +79,34 @@ static bool bind_step(struct parse_cursor *c) {
            parse_refuse(c, TN_R_MALFORMED, "STEP must be minute or hour");
 }
 
+static bool bind_sort(struct parse_cursor *c) {
+    static const char *const words[] = {[PROTOCOL_SORT_OCCUPANCY] = "OCCUPANCY",
+                                        [PROTOCOL_SORT_FREE] = "FREE",
+                                        [PROTOCOL_SORT_WAITING] = "WAITING",
+                                        [PROTOCOL_SORT_NAME] = "NAME"};
+    struct tn_bytes word;
+    if (!parse_next(c, "SORT", &word)) {
+        return false;
+    }
+    for (unsigned i = PROTOCOL_SORT_OCCUPANCY; i <= PROTOCOL_SORT_NAME; i++) {
+        if (protocol_word_is(word, words[i], strlen(words[i]))) {
+            c->call->select.sort = (enum protocol_sort)i;
+            return true;
+        }
+    }
+    return parse_refuse(c, TN_R_MALFORMED, "SORT must be occupancy, free, waiting or name");
+}
+
+static bool bind_scopes(struct parse_cursor *c) {
+    struct tn_bytes word;
+    if (!parse_next(c, "SCOPES", &word)) {
+        return false;
+    }
+    c->call->select.no_scopes = protocol_word_is(word, "NO", 2);
+    return c->call->select.no_scopes || protocol_word_is(word, "YES", 3) ||
+           parse_refuse(c, TN_R_MALFORMED, "SCOPES must be yes or no");
+}
+
 static bool bind_event(struct parse_cursor *c) {
     struct tn_bytes word;
     if (!parse_next(c, "AFTER", &word)) {
@@ -141,6 +169,12 @@ bool parse_bind_read(struct parse_cursor *c, enum protocol_bind to) {
         return bind_count(c, PROTOCOL_SAMPLES_MAX, &c->call->select.samples);
     case PROTOCOL_B_STEP:
         return bind_step(c);
+    case PROTOCOL_B_MATCH:
+        return parse_next_name(c, "MATCH", PROTOCOL_MATCH_MAX, &c->call->select.match);
+    case PROTOCOL_B_SORT:
+        return bind_sort(c);
+    case PROTOCOL_B_SCOPES:
+        return bind_scopes(c);
     case PROTOCOL_B_TOKEN:
     case PROTOCOL_B_BEARER:
         return parse_next(c, "the token", &c->call->token);

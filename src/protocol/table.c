@@ -198,10 +198,11 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                             .method = "GET", .path = "/v1/pools/{pool}", .reply = "Pool",
                             .example = "POOL INFO ports"},
     [PROTOCOL_POOL_LIST] = {ROW(POOL_LIST, "POOL", "LIST", READ, READER, LIST),
-                            .traits = PROTOCOL_LONG | PROTOCOL_STALE, .form = FORM(page_args),
-                            .summary = "Lists pools, one page at a time", .method = "GET",
-                            .path = "/v1/pools", .reply = "PoolPage",
-                            .example = "POOL LIST COUNT 100"},
+                            .traits = PROTOCOL_LONG | PROTOCOL_STALE, .form = FORM(pools_args),
+                            .summary = "Lists pools, one page at a time, or the first COUNT pools "
+                                       "of all in an order",
+                            .method = "GET", .path = "/v1/pools", .reply = "PoolPage",
+                            .example = "POOL LIST SORT occupancy COUNT 100"},
     [PROTOCOL_POOL_METRICS] = {ROW(POOL_METRICS, "POOL", "METRICS", READ, READER, POOL),
                                .traits = PROTOCOL_STALE, .form = FORM(pool_read),
                                .summary =

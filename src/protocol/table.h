@@ -116,6 +116,9 @@ enum protocol_bind {
     PROTOCOL_B_TEXT,
     PROTOCOL_B_PREFIX, /* of holders */
     PROTOCOL_B_STEP,   /* of a history: minute or hour */
+    PROTOCOL_B_MATCH,  /* a pattern for names of pools */
+    PROTOCOL_B_SORT,   /* the order of pools */
+    PROTOCOL_B_SCOPES, /* of templates: listed, or left out */
     PROTOCOL_B_SAMPLES,
     PROTOCOL_B_TOKEN,    /* as it was issued */
     PROTOCOL_B_BEARER,   /* the client's own token; over HTTP also in Authorization */

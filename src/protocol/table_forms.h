@@ -108,6 +108,13 @@ static const struct protocol_argument pool_write[] = {POOL, REASON, OPID};
 static const struct protocol_argument pool_values[] = {POOL, VALUES, REASON, OPID};
 static const struct protocol_argument pool_read[] = {POOL, FENCE};
 static const struct protocol_argument page_args[] = {CURSOR, COUNT, FENCE};
+static const struct protocol_argument pools_args[] = {
+    OPTION("MATCH", "pattern", PROTOCOL_T_STRING, PROTOCOL_B_MATCH),
+    OPTION("SORT", "occupancy|free|waiting|name", PROTOCOL_T_STRING, PROTOCOL_B_SORT),
+    OPTION("SCOPES", "yes|no", PROTOCOL_T_STRING, PROTOCOL_B_SCOPES),
+    CURSOR,
+    COUNT,
+    FENCE};
 static const struct protocol_argument verify_args[] = {LEASE, EPOCH, FENCE};
 static const struct protocol_argument lease_read[] = {STRING("lease|pool/value", PROTOCOL_B_TARGET),
                                                       FENCE};

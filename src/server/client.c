@@ -30,6 +30,7 @@ bool server_client_is_stranger(const struct server_client *client) {
 void server_client_leave(struct server_client *client) {
     schedule_leave(client);
     server_page_end(&client->server->pages, client);
+    server_scan_end(client);
     server_login_leave(&client->server->logins, client);
     server_parked_leave(&client->server->parked, client);
     server_slots_leave(client);

@@ -20,6 +20,7 @@ struct server;
 struct server_client;
 struct server_login;
 struct server_owners;
+struct server_ranking;
 struct server_slot;
 struct server_writes;
 
@@ -47,8 +48,9 @@ struct server_client {
     uint32_t inflight;
     uint64_t scan_cursor; /* of a list that has found nothing yet and goes on; 0: none does */
     uint32_t scan_steps;  /* that it has taken */
-    uint32_t turn, share; /* requests that may still be served in that turn of the loop */
-    uint32_t round;       /* of the queue of turns, in which it was last served */
+    struct server_ranking *ranking; /* of a sorted list that goes on; NULL: none does */
+    uint32_t turn, share;           /* requests that may still be served in that turn of the loop */
+    uint32_t round;                 /* of the queue of turns, in which it was last served */
     enum protocol_encoding encoding;
     bool ready;
     bool waits;    /* its last request may wait in line: the next ones wait for its answer */

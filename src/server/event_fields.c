@@ -187,36 +187,19 @@ static bool has_value(const struct engine_event *event, struct tn_bytes wanted,
     return false;
 }
 
-static uint8_t lower(uint8_t byte) {
-    return byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte + 'a' - 'A') : byte;
-}
-
-static bool contains(struct tn_bytes whole, struct tn_bytes part) {
-    for (size_t at = 0; at + part.len <= whole.len; at++) {
-        size_t same = 0;
-        while (same < part.len && lower(whole.at[at + same]) == lower(part.at[same])) {
-            same++;
-        }
-        if (same == part.len) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Looks at a bounded number of values: those of a large bundle are adjacent mostly. */
 #define TEXT_VALUES 64u
 
-static bool says(const struct engine_event *event, struct tn_bytes part) {
+static bool says(const struct engine_event *event, struct server_search *part) {
     const struct kernel_event *fact = &event->fact;
     char text[KERNEL_VALUE_TEXT_MAX];
-    if (contains(fact->name, part) || contains(fact->holder, part) ||
-        contains(fact->previous, part) || contains(fact->note, part) ||
-        contains(fact->trigger, part)) {
+    if (server_search_in(part, fact->name) || server_search_in(part, fact->holder) ||
+        server_search_in(part, fact->previous) || server_search_in(part, fact->note) ||
+        server_search_in(part, fact->trigger)) {
         return true;
     }
     for (uint32_t i = 0; i < fact->value_count && i < TEXT_VALUES; i++) {
-        if (contains(value_text(&event->values[i], text), part)) {
+        if (server_search_in(part, value_text(&event->values[i], text))) {
             return true;
         }
     }
@@ -237,7 +220,7 @@ bool server_event_passes(const struct engine_event *event,
            (filter->lease.lsn == 0 || kernel_lease_id_compare(fact->lease, filter->lease) == 0) &&
            (filter->actor.len == 0 || tn_bytes_equal(fact->actor, filter->actor)) &&
            (filter->value.len == 0 || has_value(event, filter->value, filter->pool)) &&
-           (filter->text.len == 0 || says(event, filter->text)) &&
+           (filter->text == NULL || filter->text->len == 0 || says(event, filter->text)) &&
            (filter->pool.len == 0 || in_pool(event, filter->pool)) &&
            (filter->holder.len == 0 || tn_bytes_equal(fact->holder, filter->holder) ||
             tn_bytes_equal(fact->previous, filter->holder));

@@ -4,6 +4,7 @@
 
 #include "engine/events.h"
 #include "protocol/resp.h"
+#include "server/event_search.h"
 
 #define SERVER_EVENT_BYTES (2u << 20) /* one event, rendered, at the most */
 #define SERVER_EVENTS_LOOK 10000u     /* events that one EVENTS looks at */
@@ -22,8 +23,7 @@ struct server_event_filter {
     struct kernel_lease_id lease; /* of LSN 0: any */
     struct tn_bytes value;        /* as it is shown */
     struct tn_bytes actor;
-    struct tn_bytes
-        text; /* part of a name, a holder, a value or a reason; ASCII letters in any case */
+    struct server_search *text; /* part of a name, a holder, a value or a reason; NULL: any */
 };
 
 bool server_event_passes(const struct engine_event *event,

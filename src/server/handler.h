@@ -78,15 +78,17 @@ server_session session_punsubscribe;
 /* pool_history.c */
 server_reader read_pool_history;
 
+/* read_pools.c */
+server_reader read_pool;
+server_reader read_pools;
+server_reader read_pool_metrics;
+
 /* reads.c */
 server_reader read_lease;
 server_reader read_leases;
 server_reader read_verify;
-server_reader read_pool;
 server_reader read_value;
 server_reader read_values;
-server_reader read_pools;
-server_reader read_pool_metrics;
 server_reader read_rule;
 server_reader read_rules;
 server_reader read_sensors;

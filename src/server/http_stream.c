@@ -26,6 +26,12 @@
  * other is alive. */
 #define STREAM_QUIET_MS 15000u
 
+/* Of pool, holder, kind, value and actor. */
+#define STREAM_NAMES_BYTES \
+    (KERNEL_POOL_MAX + 2 * KERNEL_HOLDER_MAX + KERNEL_RULE_MAX + KERNEL_RESOURCE_MAX)
+/* Bytes that a step searches for a text, and the event that passes it. */
+#define STREAM_STEP_SEARCHED (512u * 1024u)
+
 _Static_assert(STREAM_STEP_BYTES + SERVER_EVENT_BYTES + 256 < SERVER_OUT_BYTES, "a step fits");
 
 struct http_stream {
@@ -36,10 +42,10 @@ struct http_stream {
     int socket;
     struct engine_event_id cursor; /* all up to here has been rendered */
     struct server_event_filter filter;
+    struct server_search text;
     struct access_login login;
-    char pool[KERNEL_POOL_MAX];
-    char holder[KERNEL_HOLDER_MAX];
-    uint8_t *bytes; /* rendered, to be sent */
+    uint8_t names[STREAM_NAMES_BYTES]; /* of the filter */
+    uint8_t *bytes;                    /* rendered, to be sent */
     size_t len, sent;
     size_t memory; /* of those bytes: see memory.c */
     uint64_t spoke_ms;
@@ -82,7 +88,7 @@ struct step {
 
 static bool step_visit(void *ctx, const struct engine_event *event) {
     struct step *step = ctx;
-    if (step->w.out.len >= STREAM_STEP_BYTES) {
+    if (step->w.out.len >= STREAM_STEP_BYTES || step->stream->text.looked >= STREAM_STEP_SEARCHED) {
         return false;
     }
     if (!step->begun && step->span.lost) {
@@ -128,6 +134,7 @@ static bool fill(struct http_stream *stream) {
                         .w = {.out = tn_writer_of(server->output.bytes, SERVER_OUT_BYTES),
                               .encoding = PROTOCOL_JSON}};
     TN_ASSERT(server->output.len == 0);
+    stream->text.looked = 0;
     enum tn_result code = engine_events_read(server->engine, stream->cursor, STREAM_STEP_EVENTS,
                                              step_visit, &step, &step.span);
     if (code != TN_R_OK && code != TN_R_OVERLOADED) {
@@ -254,43 +261,75 @@ void http_stream_second(struct http_exchange *exchange) {
 
 /* ---- Beginning ---- */
 
+/* Sets the channel of the query as a filter. NULL, or what is wrong with it. */
+static const char *channel_set(struct http_stream *stream, struct tn_bytes value) {
+    struct server_channel channel;
+    const char *why = server_channel_parse(value, &channel);
+    if (why == NULL && channel.kind == SERVER_CHANNEL_POOL) {
+        stream->filter.pool = channel.subject;
+    } else if (why == NULL && channel.kind == SERVER_CHANNEL_HOLDER) {
+        stream->filter.holder = channel.subject;
+    } else if (why == NULL && channel.kind != SERVER_CHANNEL_EVENTS) {
+        why = "channel must be events, pool:NAME or holder:NAME";
+    }
+    return why;
+}
+
+static bool named(const struct protocol_query *argument, const char *name) {
+    return tn_bytes_equal(argument->name, tn_bytes_of(name, strlen(name)));
+}
+
 /* One argument of the query. NULL, or what is wrong with it. */
 static const char *argument_set(struct http_stream *stream, struct tn_bytes *after,
                                 const struct protocol_query *argument) {
+    struct server_event_filter *filter = &stream->filter;
     struct tn_bytes value = argument->value;
-    struct server_channel channel;
-    const char *why = NULL;
-    if (tn_bytes_equal(argument->name, tn_bytes_of("after", 5))) {
-        *after = value;
-    } else if (tn_bytes_equal(argument->name, tn_bytes_of("pool", 4))) {
-        stream->filter.pool = value;
-    } else if (tn_bytes_equal(argument->name, tn_bytes_of("holder", 6))) {
-        stream->filter.holder = value;
-    } else if (tn_bytes_equal(argument->name, tn_bytes_of("channel", 7))) {
-        why = server_channel_parse(value, &channel);
-        if (why == NULL && channel.kind == SERVER_CHANNEL_POOL) {
-            stream->filter.pool = channel.subject;
-        } else if (why == NULL && channel.kind == SERVER_CHANNEL_HOLDER) {
-            stream->filter.holder = channel.subject;
-        } else if (why == NULL && channel.kind != SERVER_CHANNEL_EVENTS) {
-            why = "channel must be events, pool:NAME or holder:NAME";
+    const struct {
+        const char *name;
+        struct tn_bytes *to;
+    } texts[] = {{"after", after},        {"pool", &filter->pool},   {"holder", &filter->holder},
+                 {"kind", &filter->kind}, {"value", &filter->value}, {"actor", &filter->actor}};
+    for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (named(argument, texts[i].name)) {
+            *texts[i].to = value;
+            return NULL;
         }
-    } else {
-        why = "a stream has the arguments after, pool, holder, channel and format";
     }
-    return why;
+    if (named(argument, "channel")) {
+        return channel_set(stream, value);
+    }
+    if (named(argument, "lease")) {
+        return protocol_lease_parse(value, &filter->lease) ? NULL
+                                                           : "lease: not an id such as 0-1042";
+    }
+    if (named(argument, "text")) {
+        if (value.len > KERNEL_NOTE_MAX) {
+            return "text is too long";
+        }
+        server_search_set(&stream->text, value);
+        return NULL;
+    }
+    return "a stream has the arguments after, pool, holder, kind, lease, value, actor, text, channel and "
+           "format";
 }
 
 /* The filter's names outlive the request only in memory of the stream's own. */
 static const char *filter_keep(struct http_stream *stream) {
     struct server_event_filter *filter = &stream->filter;
-    if (filter->pool.len > sizeof stream->pool || filter->holder.len > sizeof stream->holder) {
-        return "a name is too long";
+    struct tn_bytes *const names[] = {&filter->pool, &filter->holder, &filter->kind, &filter->value,
+                                      &filter->actor};
+    const uint32_t most[] = {KERNEL_POOL_MAX, KERNEL_HOLDER_MAX, KERNEL_RULE_MAX,
+                             KERNEL_RESOURCE_MAX, KERNEL_HOLDER_MAX};
+    struct tn_writer w = tn_writer_of(stream->names, sizeof stream->names);
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i]->len > most[i]) {
+            return "a name is too long";
+        }
+        const uint8_t *kept = stream->names + w.len;
+        tn_write_raw(&w, names[i]->at, names[i]->len);
+        names[i]->at = kept;
     }
-    memcpy(stream->pool, filter->pool.at, filter->pool.len);
-    memcpy(stream->holder, filter->holder.at, filter->holder.len);
-    filter->pool.at = (const uint8_t *)stream->pool;
-    filter->holder.at = (const uint8_t *)stream->holder;
+    TN_ASSERT(!w.overflow);
     return NULL;
 }
 
@@ -316,7 +355,12 @@ static const char *stream_set(struct http_stream *stream, struct http_exchange *
     struct tn_bytes after = tn_bytes_of("", 0);
     struct engine_events_span span;
     const char *why = NULL;
-    stream->filter = (struct server_event_filter){.pool = after, .holder = after};
+    stream->filter = (struct server_event_filter){.pool = after,
+                                                  .holder = after,
+                                                  .kind = after,
+                                                  .value = after,
+                                                  .actor = after,
+                                                  .text = &stream->text};
     for (uint32_t i = 0; i < request->query_count && why == NULL; i++) {
         why = argument_set(stream, &after, &request->query[i]);
     }

@@ -188,21 +188,36 @@ static void refusals_sum(struct server_history *history, const struct server_ref
     }
 }
 
+/* Like the other totals, the refusals of a new pool are counted from its first sample on. Before it, they may be
+ * those of many minutes. */
+static void refusals_begin(struct server_history *history, uint32_t first) {
+    for (uint32_t i = first; i < history->count; i++) {
+        history->of[i]->refused = history->of[i]->refused_now;
+    }
+}
+
+/* This thread is the only one that changes the history, so between two pools it may release the lock: a reader
+ * waits while the rings of one pool grow, not those of all pools. */
 void server_history_sample(struct server_history *history, const struct metrics_pools *pools,
                            const struct server_refusals *refusals, uint64_t now_ms) {
-    uv_mutex_lock(&history->lock);
-    if (now_ms / MINUTE_MS > history->minute) {
-        history->minute = now_ms / MINUTE_MS;
-        pools_remove_dropped(history, pools);
-        pools_add_new(history, pools, false);
-        pools_add_new(history, pools, true);
-        refusals_sum(history, refusals);
-        for (uint32_t i = 0; i < history->count; i++) {
-            struct history_pool *pool = history->of[i];
-            pool_sample(pool, metrics_pools_find(pools, pool->name_hash), now_ms);
-        }
+    if (now_ms / MINUTE_MS <= history->minute) {
+        return;
     }
+    history->minute = now_ms / MINUTE_MS;
+    uv_mutex_lock(&history->lock);
+    pools_remove_dropped(history, pools);
+    uint32_t known = history->count;
+    pools_add_new(history, pools, false);
+    pools_add_new(history, pools, true);
     uv_mutex_unlock(&history->lock);
+    refusals_sum(history, refusals);
+    refusals_begin(history, known);
+    for (uint32_t i = 0; i < history->count; i++) {
+        struct history_pool *pool = history->of[i];
+        uv_mutex_lock(&history->lock);
+        pool_sample(pool, metrics_pools_find(pools, pool->name_hash), now_ms);
+        uv_mutex_unlock(&history->lock);
+    }
 }
 
 bool server_history_init(struct server_history *history) {

@@ -1,10 +1,11 @@
 /* The history of pools: one sample a minute for a day and one an hour for 30 days, in memory.
  *
- * The job that samples pools for the metrics writes it on its own thread; POOL HISTORY reads it on the
- * loop's. Each call holds the lock. A restart begins with an empty history.
+ * The job that samples pools for the metrics writes it on its own thread, with the lock held for one pool at a
+ * time; POOL HISTORY reads it on the loop's thread. A restart begins with an empty history.
  *
  * Memory is bounded: at most HISTORY_POOLS pools, pools before scopes, and of each at most
- * HISTORY_MINUTES + HISTORY_HOURS samples. A dropped pool loses its history at the next sample. */
+ * HISTORY_MINUTES + HISTORY_HOURS samples; HISTORY_BYTES in all. A dropped pool loses its history at the next
+ * sample. */
 #ifndef TN_SERVER_POOL_HISTORY_H
 #define TN_SERVER_POOL_HISTORY_H
 
@@ -29,6 +30,10 @@ struct history_sample {
     uint32_t rate_milli;            /* newcomers an hour, thousandths: sticky pools */
     bool ultra, force_zero;
 };
+
+#define HISTORY_BYTES \
+    ((size_t)HISTORY_POOLS * (HISTORY_MINUTES + HISTORY_HOURS) * sizeof(struct history_sample))
+_Static_assert(HISTORY_BYTES <= 80u * 1000u * 1000u, "docs/security.md says 80 MB");
 
 struct history_ring {
     struct history_sample *of;

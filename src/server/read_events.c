@@ -16,8 +16,9 @@
 
 struct server_page {
     struct server_owners *owners;
-    struct server_event_filter filter; /* these two: of the step being taken */
+    struct server_event_filter filter; /* these three: of the step being taken */
     const struct access_user *user;
+    struct server_search text;
     struct protocol_writer w; /* the events, one after the other */
     uint32_t count, most, looked;
     struct engine_events_span span;   /* of all steps */
@@ -152,7 +153,8 @@ enum tn_result read_events(struct server_request *request) {
                                                 .lease = call->command.lease,
                                                 .value = call->value,
                                                 .actor = call->select.actor,
-                                                .text = call->select.text};
+                                                .text = &page->text};
+    server_search_set(&page->text, call->select.text);
     page->user = request->user;
     engine_stats_read(owners->engine, &stats); /* before: all up to there can be seen */
     enum tn_result code =

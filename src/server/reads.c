@@ -13,6 +13,7 @@
 #include "server/owners.h"
 #include "server/reads.h"
 #include "server/schedule.h"
+#include "server/sensor.h"
 #include "server/server.h"
 #include "server/server_role.h"
 #include "server/stop.h"
@@ -25,8 +26,7 @@
 #define LEASES_NS 1000000u   /* for one step of a list of leases, about */
 #define LEASES_LOOKED 4096u  /* leases in them, after which no other one is read */
 
-/* The log position of the read, also apart from the reply: HTTP puts it into a header. */
-static void lsn_write(struct server_request *request, struct protocol_writer *w, uint64_t lsn) {
+void read_lsn_write(struct server_request *request, struct protocol_writer *w, uint64_t lsn) {
     protocol_pair_number(w, "lsn", lsn);
     request->lsn = lsn;
 }
@@ -57,7 +57,7 @@ static void lease_write(struct server_request *request, struct protocol_writer *
     } else {
         protocol_write_null(w);
     }
-    lsn_write(request, w, lease->lsn);
+    read_lsn_write(request, w, lease->lsn);
 }
 
 enum tn_result read_lease(struct server_request *request) {
@@ -98,22 +98,20 @@ enum tn_result read_verify(struct server_request *request) {
         protocol_pair_text(w, "lease", text);
         protocol_pair_number(w, "epoch", lease.view.epoch);
         protocol_pair_time(w, "deadline", lease.view.deadline_ms);
-        lsn_write(request, w, lease.lsn);
+        read_lsn_write(request, w, lease.lsn);
     }
     return code;
 }
 
-/* A page: the cursor to go on with, and what there is. */
-static void page_head(struct protocol_writer *w, uint64_t cursor, const char *name, uint32_t count,
-                      uint32_t more) {
+void read_page_head(struct protocol_writer *w, uint64_t cursor, const char *name, uint32_t count,
+                    uint32_t more) {
     protocol_write_map(w, 2 + more);
     protocol_pair_number(w, "cursor", cursor);
     protocol_write_text(w, name);
     protocol_write_array(w, count);
 }
 
-/* After the n-th of a page. False: it could not be kept, and is not made. */
-static bool page_room(struct server_request *request, uint32_t n) {
+bool read_page_room(struct server_request *request, uint32_t n) {
     if (n % SERVER_ROOM_STEP != 0 ||
         server_memory_reply(request->owners->memory, request->w->out.len)) {
         return true;
@@ -126,14 +124,13 @@ static bool page_room(struct server_request *request, uint32_t n) {
 
 /* A step looks at a bounded number of rows. If the user may see none of them, the list continues in another
  * turn of the loop, and other clients are served in between. */
-static void scan_begin(struct server_request *request) {
+void read_scan_begin(struct server_request *request) {
     if (request->client->scan_cursor != 0) {
         request->call.cursor = request->client->scan_cursor;
     }
 }
 
-/* Whether the page is made now. If not, server_read goes on with it later. */
-static bool scan_ends(struct server_request *request, uint32_t count) {
+bool read_scan_ends(struct server_request *request, uint32_t count) {
     struct server_client *client = request->client;
     if (count > 0 || request->call.cursor == 0 || client->scan_steps == SCAN_STEPS_MAX) {
         return true;
@@ -202,7 +199,7 @@ enum tn_result read_leases(struct server_request *request) {
                                          .state = call->state};
     uint32_t count = 0;
     uint64_t lsn;
-    scan_begin(request);
+    read_scan_begin(request);
     enum tn_result code = filter.pool.len > 0
                               ? engine_pool_known(owners->engine, request->how, filter.pool)
                               : TN_R_OK;
@@ -210,13 +207,13 @@ enum tn_result read_leases(struct server_request *request) {
         access_narrow(request->user, &filter.pool, &filter.holder);
         code = leases_list(request, &filter, &count, &lsn);
     }
-    if (code != TN_R_OK || !scan_ends(request, count)) {
+    if (code != TN_R_OK || !read_scan_ends(request, count)) {
         return code;
     }
     struct protocol_writer begin = *w;
-    page_head(w, call->cursor, "leases", count, 1);
+    read_page_head(w, call->cursor, "leases", count, 1);
     for (uint32_t i = 0; i < count; i++) {
-        if (!page_room(request, i)) {
+        if (!read_page_room(request, i)) {
             *w = begin;
             return TN_R_OVERLOADED;
         }
@@ -224,71 +221,7 @@ enum tn_result read_leases(struct server_request *request) {
         values_write(w, page[i].values, page[i].value_count);
         protocol_pair_number(w, "value_count", page[i].view.value_count);
     }
-    lsn_write(request, w, lsn);
-    return code;
-}
-
-/* ---- Pools ---- */
-
-enum tn_result read_pool(struct server_request *request) {
-    struct server_owners *owners = request->owners;
-    struct protocol_writer *w = request->w;
-    struct kernel_pool_view view;
-    uint64_t lsn;
-    enum tn_result code =
-        engine_pool_read(owners->engine, request->how, request->call.command.pool, &view, &lsn);
-    if (code == TN_R_OK) {
-        protocol_render_pool(w, &view, 1);
-        lsn_write(request, w, lsn);
-    }
-    return code;
-}
-
-enum tn_result read_pools(struct server_request *request) {
-    struct server_owners *owners = request->owners;
-    struct protocol_writer *w = request->w;
-    struct protocol_call *call = &request->call;
-    struct kernel_pool_view *page = owners->buffers->page;
-    uint32_t count = 0;
-    uint64_t lsn;
-    scan_begin(request);
-    enum tn_result code = engine_pools_list(owners->engine, request->how, &call->cursor, page,
-                                            call->count, &count, &lsn);
-    if (code != TN_R_OK) {
-        return code;
-    }
-    uint32_t seen = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (access_pool(request->user, tn_bytes_of(page[i].name, strlen(page[i].name)))) {
-            page[seen++] = page[i];
-        }
-    }
-    count = seen;
-    if (!scan_ends(request, count)) {
-        return code;
-    }
-    struct protocol_writer begin = *w;
-    page_head(w, call->cursor, "pools", count, 1);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!page_room(request, i)) {
-            *w = begin;
-            return TN_R_OVERLOADED;
-        }
-        protocol_render_pool(w, &page[i], 0);
-    }
-    lsn_write(request, w, lsn);
-    return code;
-}
-
-enum tn_result read_pool_metrics(struct server_request *request) {
-    struct server_owners *owners = request->owners;
-    struct protocol_writer *w = request->w;
-    struct engine_metrics m;
-    enum tn_result code =
-        engine_pool_metrics(owners->engine, request->how, request->call.command.pool, &m);
-    if (code == TN_R_OK) {
-        server_pool_metrics_write(w, &m);
-    }
+    read_lsn_write(request, w, lsn);
     return code;
 }
 
@@ -323,26 +256,26 @@ enum tn_result read_values(struct server_request *request) {
     struct kernel_value_view *page = owners->buffers->page;
     uint32_t count = 0;
     uint64_t lsn;
-    scan_begin(request);
+    read_scan_begin(request);
     enum tn_result code =
         engine_values_list(owners->engine, request->how, call->command.pool, call->value_state,
                            &call->cursor, page, call->count, &count, &lsn);
     if (code != TN_R_OK) {
         return values_refuse(request, code);
     }
-    if (!scan_ends(request, count)) {
+    if (!read_scan_ends(request, count)) {
         return code;
     }
     struct protocol_writer begin = *w;
-    page_head(w, call->cursor, "values", count, 1);
+    read_page_head(w, call->cursor, "values", count, 1);
     for (uint32_t i = 0; i < count; i++) {
-        if (!page_room(request, i)) {
+        if (!read_page_room(request, i)) {
             *w = begin;
             return TN_R_OVERLOADED;
         }
         protocol_render_value_row(w, &page[i], value_seen(request, &page[i]));
     }
-    lsn_write(request, w, lsn);
+    read_lsn_write(request, w, lsn);
     return code;
 }
 
@@ -358,7 +291,7 @@ enum tn_result read_value(struct server_request *request) {
     }
     protocol_render_value_card(request->w, call->command.pool, &view, value_seen(request, &view),
                                1);
-    lsn_write(request, request->w, lsn);
+    read_lsn_write(request, request->w, lsn);
     return code;
 }
 
@@ -376,7 +309,7 @@ enum tn_result read_rules(struct server_request *request) {
         if (!access_sensors(request->user)) {
             call->cursor = count = 0;
         }
-        page_head(w, call->cursor, "rules", count, 0);
+        read_page_head(w, call->cursor, "rules", count, 0);
         for (uint32_t i = 0; i < count; i++) {
             protocol_render_rule(w, &page[i], NULL);
         }
@@ -413,10 +346,14 @@ enum tn_result read_sensors(struct server_request *request) {
         engine_sensors_list(owners->engine, request->how, &call->cursor, page, call->count, &count);
     if (code == TN_R_OK) {
         count = access_sensors(request->user) ? count : 0;
-        page_head(w, call->cursor, "sensors", count, 0);
+        struct protocol_writer begin = *w;
+        read_page_head(w, call->cursor, "sensors", count, 0);
         for (uint32_t i = 0; i < count; i++) {
-            protocol_render_sensor(w, &page[i], 1);
-            sensor_state(owners->supervisor, w, &page[i]);
+            if (!read_page_room(request, i)) {
+                *w = begin;
+                return TN_R_OVERLOADED;
+            }
+            server_sensor_status_write(owners->supervisor, w, &page[i]);
         }
     }
     return code;
@@ -511,6 +448,7 @@ static bool read_waits(struct server_request *request, enum tn_result code) {
 void server_scan_end(struct server_client *client) {
     client->scan_cursor = 0;
     client->scan_steps = 0;
+    read_ranking_end(client);
 }
 
 enum server_step server_read(struct server_request *request, struct server_answer *ret_answer) {

@@ -18,4 +18,20 @@ void server_page_end(struct server_pages *pages, const struct server_client *cli
 /* The request of this client is answered, or refused: if it was a list that goes on, it ends. */
 void server_scan_end(struct server_client *client);
 
+/* ---- For the files that make lists ---- */
+
+/* The log position of the read, also apart from the reply: HTTP puts it into a header. */
+void read_lsn_write(struct server_request *request, struct protocol_writer *w, uint64_t lsn);
+/* A page: the cursor to continue with, and its rows, which follow; then `more` pairs. */
+void read_page_head(struct protocol_writer *w, uint64_t cursor, const char *name, uint32_t count,
+                    uint32_t more);
+/* Before row n of a page. False: there is no memory for the page, and the request is refused. */
+bool read_page_room(struct server_request *request, uint32_t n);
+/* A list continues where its last step ended. */
+void read_scan_begin(struct server_request *request);
+/* Whether the page is made now. If not, server_read continues with it later. */
+bool read_scan_ends(struct server_request *request, uint32_t count);
+/* read_pools.c: forgets the pools that a sorted list has found so far. */
+void read_ranking_end(struct server_client *client);
+
 #endif

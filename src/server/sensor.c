@@ -13,6 +13,7 @@
 #include "server/count.h"
 #include "server/listen.h"
 #include "server/owners.h"
+#include "server/sensor.h"
 #include "server/server.h"
 #include "server/slots.h"
 #include "server/write.h"
@@ -217,18 +218,22 @@ static void status_write(struct protocol_writer *w, const struct supervisor_stat
     pair_text_or_null(w, "last_error", status->last_error[0] != '\0', status->last_error);
 }
 
+void server_sensor_status_write(struct supervisor *supervisor, struct protocol_writer *w,
+                                const struct kernel_sensor_view *view) {
+    struct supervisor_status status = {.state = PLAN_STATE_STOPPED};
+    bool supervised = supervisor_status(supervisor, tn_bytes_of(view->ref, view->ref_len), &status);
+    protocol_render_sensor(w, view, STATUS_PAIRS);
+    protocol_pair_flag(w, "supervised", supervised);
+    status_write(w, &status);
+}
+
 enum tn_result read_sensor_status(struct server_request *request) {
     struct server_owners *owners = request->owners;
-    struct protocol_writer *w = request->w;
     struct kernel_sensor_view view;
-    struct supervisor_status status = {.state = PLAN_STATE_STOPPED};
-    struct tn_bytes ref = request->call.command.name;
-    enum tn_result code = engine_sensor_read(owners->engine, request->how, ref, &view, NULL, 0);
+    enum tn_result code = engine_sensor_read(owners->engine, request->how,
+                                             request->call.command.name, &view, NULL, 0);
     if (code == TN_R_OK) {
-        bool supervised = supervisor_status(owners->supervisor, ref, &status);
-        protocol_render_sensor(w, &view, STATUS_PAIRS);
-        protocol_pair_flag(w, "supervised", supervised);
-        status_write(w, &status);
+        server_sensor_status_write(owners->supervisor, request->w, &view);
     }
     return code;
 }

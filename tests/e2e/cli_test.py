@@ -544,59 +544,6 @@ class EventsAcross(Following):
         self.assertIn(b"retrying", err)
 
 
-class Top(Cli):
-    def test_without_a_terminal_it_is_one_frame_of_text(self):
-        self.assertIn("no pools yet", self.tenure("top"))
-        self.do("POOL", "CREATE", "half", "RANGE", "1", "10")
-        self.do("POOL", "CREATE", "idle", "RANGE", "1", "10")
-        self.do("ALLOC", "half", "h", "COUNT", "5")
-        frame = self.tenure("top")
-        self.assertNotIn("\x1b", frame)
-        self.assertRegex(frame, r"(?m)^engine +lsn \d+ ")
-        self.assertRegex(frame, r"(?m)^leases +1 +values: active 5 ")
-        self.assertRegex(frame, r"(?m)^half +█{10}·{10} +50\.0% +10 +5 ")
-        self.assertLess(frame.index("half"), frame.index("idle"))
-        once = on_terminal(self.server.port, "top", "--once")
-        self.assertEqual(once[0], 0)
-        self.assertNotIn("\x1b[?1049h", once[1])
-        self.assertEqual(run(self.server.port, "top", "--twice")[0], 2)
-
-    def test_on_a_terminal_it_lives_until_q_and_gives_the_screen_back(self):
-        for width, height in ((80, 24), (40, 10), (20, 3)):
-            code, out = on_terminal(self.server.port, "top", width=width, height=height,
-                                    steps=[(b"\x1b[J", b"sjk\x1b[A\x1bOBq")])
-            self.assertEqual(code, 0)
-            self.assertIn("\x1b[?1049h", out)
-            self.assertTrue(out.endswith("\x1b[?25h\x1b[?1049l"), out[-40:])
-            for frame in re.split(r"\x1b\[H", out)[1:]:
-                lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frame).split("\r\n")
-                self.assertLessEqual(max(len(line) for line in lines), width)
-                self.assertLessEqual(len(lines), height)
-
-    def test_a_signal_gives_the_screen_back_too(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            code, out = on_terminal(self.server.port, "top", steps=[(b"\x1b[J", number)])
-            self.assertEqual(code, 0)
-            self.assertTrue(out.endswith("\x1b[?1049l"), out[-40:])
-
-
-class TopAcross(Cli):
-    """With a server of its own, which is killed and comes back."""
-    keep = True
-
-    def test_a_server_that_goes_and_comes_back_is_seen(self):
-        self.do("POOL", "CREATE", "before", "RANGE", "1", "10")
-
-        def come_back():
-            self.server.start()
-            self.do("POOL", "CREATE", "after", "RANGE", "1", "10")
-        code, out = on_terminal(self.server.port, "top", steps=[
-            (b"before", lambda: self.server.stop(signal.SIGKILL)), (b"disconnected", come_back),
-            (b"\nafter", b"q")])
-        self.assertEqual(code, 0)
-        self.assertNotIn("disconnected", out.split("\x1b[H")[-1])
-
-
 class Trouble(unittest.TestCase):
     """What is said, and how it ends, when there is no server or it goes away."""
 

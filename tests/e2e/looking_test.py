@@ -337,6 +337,109 @@ class Selecting(Case):
         self.assertEqual(holders("PREFIX", "job/1", "HOLDER", "job/2"), [])
         self.assertEqual(holders("PREFIX", "x"), [])
 
+class Sorted(Asking):
+    """POOL LIST SORT and MATCH look at all pools, not only at those of one page."""
+
+    def names(self, *words):
+        reply = self.do("POOL", "LIST", *words)
+        self.assertEqual(reply["cursor"], 0)
+        return [pool["pool"] for pool in reply["pools"]], reply["matched"]
+
+    def test_the_order_and_what_matches(self):
+        pools = 3000  # more than one turn and more than one page
+        for i in range(pools):
+            self.ask.send("POOL", "CREATE", "p%04d" % i, "RANGE", 1, 10)
+        for _ in range(pools):
+            self.ask.read()
+        for name, used in (("p2998", 9), ("p0007", 10), ("p1500", 1), ("p1400", 1)):
+            self.do("ALLOC", name, "h", "COUNT", used)
+        self.do("POOL", "CREATE", "small", "RANGE", 1, 2)
+        self.do("POOL", "CREATE", "nets", "RANGE", 1, 10, "SCOPED", "yes")
+        self.do("ALLOC", "nets@blue", "h", "COUNT", 8)
+        self.assertEqual(self.names("SORT", "occupancy", "COUNT", 5),
+                         (["p0007", "p2998", "nets", "nets@blue", "p1400"], pools + 3))
+        self.assertEqual(self.names("SORT", "free", "COUNT", 3, "SCOPES", "no"),
+                         (["p0007", "p2998", "nets"], pools + 2))
+        self.assertEqual(self.names("SORT", "name", "COUNT", 2), (["nets", "nets@blue"], pools + 3))
+        self.assertEqual(self.names("SORT", "occupancy", "MATCH", "p15*", "COUNT", 2), (["p1500", "p1501"], 100))
+        self.assertEqual(self.names("SORT", "waiting", "MATCH", "none*"), ([], 0))
+        whole, _ = self.names("SORT", "name", "COUNT", 1000)
+        self.assertEqual(whole, sorted(whole))
+        self.assertEqual(len(whole), 1000)
+        url = "http://127.0.0.1:%d/v1/pools?sort=occupancy&count=1&match=p2*" % self.server.http_port
+        with urllib.request.urlopen(url) as reply:
+            page = json.loads(reply.read())
+        self.assertEqual((page["pools"][0]["pool"], page["matched"]), ("p2998", "1000"))
+        with self.server.standstill():  # a client that leaves in the middle of its list is forgotten
+            for _ in range(20):
+                gone = self.server.connect()
+                gone.sendall(b"POOL LIST SORT occupancy COUNT 1000\r\n")
+                gone.close()
+        self.assertEqual(self.names("SORT", "waiting", "COUNT", 1, "SCOPES", "no")[1], pools + 2)
+
+
+class Matching(Asking):
+    def test_a_pattern_alone_is_a_list_in_pages(self):
+        for name in ("few-1", "few-2", "many"):
+            self.do("POOL", "CREATE", name, "RANGE", 1, 10)
+        found, cursor = [], 0
+        while True:
+            page = self.do("POOL", "LIST", "MATCH", "few-[12]", "COUNT", 1, "CURSOR", cursor)
+            self.assertNotIn("matched", page)
+            found += [pool["pool"] for pool in page["pools"]]
+            cursor = page["cursor"]
+            if cursor == 0:
+                break
+        self.assertEqual(found, ["few-1", "few-2"])
+
+    def test_what_does_not_go_together_is_refused(self):
+        for words, why in ((("SORT", "age"), "SORT must be occupancy"), (("SCOPES", "maybe"), "SCOPES must be"),
+                           (("SORT", "name", "CURSOR", 5), "takes no CURSOR")):
+            reply = self.ask.do("POOL", "LIST", *words)
+            self.assertIsInstance(reply, Error)
+            self.assertIn(why, reply)
+
+
+class Streams(Case):
+    """The stream of events is filtered by the server."""
+
+    def test_a_stream_has_the_filters_of_a_page(self):
+        self.do("POOL", "CREATE", "flow", "RANGE", 1, 99)
+        lease = pairs(self.do("ALLOC", "flow", "Loud/1"))["lease"]
+        for query, wanted in (("kind=lease.active&pool=flow", ["Loud/1", "quiet/1"]), ("text=LOUD%2F1", ["Loud/1"]),
+                              ("lease=" + lease, ["Loud/1"]), ("pool=flow&value=2", ["quiet/1"]),
+                              ("holder=quiet%2F1&kind=lease.", ["quiet/1"]), ("actor=nobody", [])):
+            with self.subTest(query=query):
+                with urllib.request.urlopen("http://127.0.0.1:%d/v1/events?format=sse&after=0.1&%s"
+                                            % (self.server.http_port, query), timeout=120) as stream:
+                    if len(wanted) > 1 or "quiet/1" in wanted:
+                        self.do("ALLOC", "flow", "quiet/1", "VALUES", 1, 2)
+                    got = []
+                    while len(got) < len(wanted):
+                        line = stream.readline().decode()
+                        if line.startswith("data: "):
+                            got.append(json.loads(line[6:])["holder"])
+                    self.assertEqual(got, wanted)
+                held = pairs(self.do("VALUE", "flow/2"))
+                if held["lease"]:
+                    self.do("RELEASE", held["lease"], "quiet/1", held["epoch"])
+
+    def test_what_a_stream_does_not_know_is_refused(self):
+        for query in ("colour=red", "lease=nonsense", "text=" + "x" * 300, "actor=" + "x" * 300):
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen("http://127.0.0.1:%d/v1/events?format=sse&%s"
+                                       % (self.server.http_port, query), timeout=120)
+            self.assertEqual(refused.exception.code, 400)
+            refused.exception.close()
+
+
+class SensorRows(Case):
+    def test_a_list_has_all_that_the_status_of_each_has(self):
+        self.do("SENSOR", "SET", "listed", "t", json.dumps({"command": ["/bin/true"]}))
+        row = pairs(pairs(self.do("SENSOR", "LIST"))["sensors"][0])
+        self.assertEqual(row, pairs(self.do("SENSOR", "STATUS", "listed")))
+        self.do("SENSOR", "DELETE", "listed")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -99,7 +99,7 @@ class Commands(Case):
         script = """
             POOL CREATE ports RANGE 30000 30009 LEASE 60 | POOL CREATE gpus SET
             POOL CREATE devices STICKY yes | POOL ADD gpus gpu-1 gpu-2 | POOL ALTER ports LEASE 120
-            POOL INFO ports | POOL LIST COUNT 100 | POOL METRICS devices | POOL REMOVE gpus gpu-2
+            POOL INFO ports | POOL LIST SORT occupancy COUNT 100 | POOL METRICS devices | POOL REMOVE gpus gpu-2
             POOL VALUES ports STATE available COUNT 10 | VALUE ports/30000
             ALLOC ports job/42 COUNT 2 TTL 60 | LEASE ports/30000 | VERIFY 0-1042 1
             LEASES POOL ports STATE active COUNT 10 | TOUCH 0-1042 1 TTL 60

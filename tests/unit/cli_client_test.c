@@ -10,7 +10,7 @@
 #include "cli/resp_client.h"
 #include "kernel/result.h"
 
-#define REPLIES 4u
+#define REPLIES 8u
 #define HELLO "%1\r\n+server\r\n+tenure\r\n"
 #define HANG_UP ""
 #define UNKNOWN "\xef\xbf\xbd" /* what stands for what is no character */
@@ -134,7 +134,9 @@ static void why_there_is_no_such_pool_is_told_clean(void **state) {
 static void what_the_live_view_shows_is_clean(void **state) {
     struct rogue rogue = {.replies = {HELLO, "$20\r\ntenure_version:\033[2J\n\r\n",
                                       "%1\r\n+pools\r\n*1\r\n%1\r\n+pool\r\n+a\033[2J\r\n",
-                                      "-ERR none\r\n"}};
+                                      "%1\r\n+sensors\r\n*1\r\n%3\r\n+ref\r\n+s\033[2J\r\n"
+                                      "+state\r\n+error\r\n+last_error\r\n+w\033]0;x\007\r\n",
+                                      "%1\r\n+peak\r\n*1\r\n+\033[2J\r\n", "-ERR none\r\n"}};
     char *arguments[] = {"--once"};
     struct said said;
     (void)state;
@@ -145,6 +147,7 @@ static void what_the_live_view_shows_is_clean(void **state) {
     assert_int_equal(code, CLI_OK);
     assert_non_null(strstr(said.text, "tenure " UNKNOWN "[2J at 127.0.0.1:"));
     assert_non_null(strstr(said.text, "a" UNKNOWN "[2J "));
+    assert_non_null(strstr(said.text, "s" UNKNOWN "[2J w" UNKNOWN "]0;x" UNKNOWN));
     assert_null(strchr(said.text, '\033'));
     rogue_end(&rogue);
 }

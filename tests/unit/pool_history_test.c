@@ -90,6 +90,22 @@ static void a_clock_that_goes_back_adds_nothing(void **state) {
     assert_int_equal(find(kit, "ports")->minutes.count, 1);
 }
 
+/* The server has refused for a while when the pool gets its first sample. */
+static void refusals_before_the_first_sample_are_no_spike(void **state) {
+    struct kit *kit = *state;
+    kit->refusals.used = 1;
+    kit->refusals.of[0] =
+        (struct server_refusal){.name_hash = server_refusal_name_hash("ports", 5), .count = 5000};
+    add(kit, "ports", 1, 1);
+    sample(kit, MINUTE);
+    kit->refusals.of[0].count = 5007;
+    add(kit, "ports", 1, 1);
+    sample(kit, 2 * MINUTE);
+    const struct history_ring *ring = &find(kit, "ports")->minutes;
+    assert_int_equal(nth(ring, 0)->refused, 0);
+    assert_int_equal(nth(ring, 1)->refused, 7);
+}
+
 static void hours_are_sums_and_rings_are_bounded(void **state) {
     struct kit *kit = *state;
     const uint64_t minutes = 60 * (HISTORY_HOURS + 30);
@@ -136,6 +152,8 @@ static void pools_come_before_scopes_and_dropped_ones_make_room(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_sample_a_minute_with_what_happened_since, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(refusals_before_the_first_sample_are_no_spike, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_clock_that_goes_back_adds_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(hours_are_sums_and_rings_are_bounded, setup, teardown),
