@@ -82,6 +82,7 @@ LIBRARIES = {
     r"ini\.h": "inih",
     r"systemd/.*": "libsystemd",
     r"openssl/.*": "openssl",
+    r"zlib\.h": "zlib",
     r"nghttp2/.*": "libnghttp2",
     r"protobuf-c/.*": "libprotobuf-c",
 }

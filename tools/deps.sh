@@ -25,6 +25,7 @@ build=(
     "libprotobuf-c-dev:messages, in the client of etcd"
     "protobuf-c-compiler:makes them from their description"
     "libssl-dev:TLS, in the server and the client of etcd"
+    "zlib1g-dev:compressed answers, in the server"
 )
 deb=(
     "${build[@]}"

@@ -129,6 +129,7 @@ void http_run(struct http *http) {
     if (http->daemon == NULL) {
         return;
     }
+    http->gzip_turn = 0;
     http_streams_turn(http);
     http->resumed = false;
     http_wire_run(http);
@@ -279,8 +280,11 @@ int server_http_start(struct server *server) {
     if (http->openapi != NULL) {
         http->openapi[http->openapi_len++] = '\n'; /* in place of its NUL: the length counts */
     }
-    http->daemon = http->scratch != NULL && http->openapi != NULL ? daemon_start(http) : NULL;
+    http->daemon = http->scratch != NULL && http->openapi != NULL && http_gzip_start(http)
+                       ? daemon_start(http)
+                       : NULL;
     if (http->daemon == NULL) {
+        http_gzip_stop(http);
         free(http->scratch);
         free(http->openapi);
         free(http);
@@ -347,6 +351,7 @@ void server_http_free(struct server *server) {
     if (server->http != NULL) {
         free(server->http->sockets);
         free(server->http->scratch);
+        http_gzip_stop(server->http);
         free(server->http->openapi);
         free(server->http);
     }

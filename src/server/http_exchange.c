@@ -39,32 +39,45 @@ void http_answer_response(struct http_exchange *exchange, unsigned status,
     }
 }
 
-/* JSON ends in a newline, for terminals. NULL: no memory. */
-static struct MHD_Response *response_make(const char *type, const char *text, size_t len) {
+/* A copy of the text; JSON ends in a newline, for terminals. NULL: no memory. */
+static char *text_copy(const char *type, const char *text, size_t *inout_len) {
     size_t type_len = strlen(type);
+    size_t len = *inout_len;
     bool json = type_len >= 4 && strcmp(type + type_len - 4, "json") == 0;
-    bool add = json && len > 0 && text[len - 1] != '\n';
     char *copy = malloc(len + 1);
     if (copy == NULL) {
         return NULL;
     }
     memcpy(copy, text, len);
     copy[len] = '\n';
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(len + add, copy, MHD_RESPMEM_MUST_FREE);
-    if (response == NULL) {
-        free(copy);
-    }
-    return response;
+    *inout_len += json && len > 0 && text[len - 1] != '\n';
+    return copy;
 }
 
 static void answer_text(struct http_exchange *exchange, unsigned status, const char *type,
                         const void *text, size_t len) {
-    http_answer_response(exchange, status, response_make(type, text, len));
+    struct MHD_Response *response = NULL;
+    bool may_pack = http_gzip_may(exchange, type, len);
+    size_t size = len;
+    char *copy = text_copy(type, text, &size);
+    struct http_source source = {
+        .at = (const uint8_t *)copy, .len = size, .release = free, .ctx = copy};
+    if (copy != NULL && may_pack) {
+        response = http_gzip_make(exchange, &source);
+    }
+    bool packed = response != NULL;
+    if (copy != NULL && !packed &&
+        (response = MHD_create_response_from_buffer(size, copy, MHD_RESPMEM_MUST_FREE)) == NULL) {
+        free(copy);
+    }
+    http_answer_response(exchange, status, response);
     if (len > 0) {
         header_add(exchange, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     }
     header_add(exchange, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (may_pack) {
+        http_gzip_headers(exchange, packed);
+    }
 }
 
 void http_header_out(struct http_exchange *exchange, const char *name, const char *value) {

@@ -108,7 +108,17 @@ static void text_release(void *text) {
     server_text_release(text);
 }
 
+static struct MHD_Response *metrics_plain(struct server_text *text, size_t len) {
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(len, METRICS_BLOCK_BYTES, text_read, text, text_release);
+    if (response == NULL) {
+        server_text_release(text);
+    }
+    return response;
+}
+
 static void metrics_done(struct server_scrape *scrape, struct server_text *text) {
+    static const char type[] = "text/plain; version=0.0.4; charset=utf-8";
     struct http_exchange *exchange =
         (struct http_exchange *)((char *)scrape - offsetof(struct http_exchange, scrape));
     bool pools = scrape->pools;
@@ -116,15 +126,18 @@ static void metrics_done(struct server_scrape *scrape, struct server_text *text)
     if (text == NULL) {
         http_answer_problem(exchange, 503, "no memory for the metrics; try again");
     } else {
-        struct MHD_Response *response =
-            MHD_create_response_from_callback(pools ? text->len : text->short_len,
-                                              METRICS_BLOCK_BYTES, text_read, text, text_release);
-        if (response == NULL) {
-            server_text_release(text);
+        struct http_source source = {.at = (const uint8_t *)text->at,
+                                     .len = pools ? text->len : text->short_len,
+                                     .release = text_release,
+                                     .ctx = text};
+        bool may_pack = http_gzip_may(exchange, type, source.len);
+        struct MHD_Response *packed = may_pack ? http_gzip_make(exchange, &source) : NULL;
+        http_answer_response(exchange, 200,
+                             packed != NULL ? packed : metrics_plain(text, source.len));
+        http_header_out(exchange, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+        if (may_pack) {
+            http_gzip_headers(exchange, packed != NULL);
         }
-        http_answer_response(exchange, 200, response);
-        http_header_out(exchange, MHD_HTTP_HEADER_CONTENT_TYPE,
-                        "text/plain; version=0.0.4; charset=utf-8");
     }
     http_exchange_wake(exchange);
 }
@@ -152,10 +165,15 @@ static void page_openapi(struct http_exchange *exchange) {
     if (schedule_must_yield(&exchange->client, false)) {
         return;
     }
-    http_answer_response(
-        exchange, 200,
-        MHD_create_response_from_buffer(http->openapi_len, http->openapi, MHD_RESPMEM_PERSISTENT));
+    bool packed = http->openapi_packed.at != NULL && http_gzip_wanted(exchange);
+    http_answer_response(exchange, 200,
+                         packed ? MHD_create_response_from_buffer(http->openapi_packed.len,
+                                                                  http->openapi_packed.at,
+                                                                  MHD_RESPMEM_PERSISTENT)
+                                : MHD_create_response_from_buffer(http->openapi_len, http->openapi,
+                                                                  MHD_RESPMEM_PERSISTENT));
     http_header_out(exchange, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
+    http_gzip_headers(exchange, packed);
 }
 
 static void page_index(struct http_exchange *exchange);

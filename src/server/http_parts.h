@@ -39,7 +39,11 @@
 #define HTTP_DISCARD_MAX (16u << 20) /* bytes that are read only to be able to say 413 */
 #define HTTP_KEY_MAX KERNEL_OPID_MAX
 #define HTTP_KEY_BUCKETS 1024u
-#define HTTP_STEPS_MAX 16u /* of all streams of events, in one turn of the loop */
+#define HTTP_STEPS_MAX 16u            /* of all streams of events, in one turn of the loop */
+#define HTTP_GZIP_MIN 1024u           /* bytes of an answer that is worth compressing */
+#define HTTP_GZIP_WHOLE (32u * 1024u) /* bytes of one that is compressed at once */
+#define HTTP_GZIP_TURN (256u * 1024u) /* bytes of all those in one turn of the loop */
+#define HTTP_GZIP_STREAMS 8u          /* longer answers that are being compressed at a time */
 
 struct http_exchange;
 struct http_stream;
@@ -75,6 +79,20 @@ struct http_listener {
     bool paused; /* no descriptors were left: tries again every second */
 };
 
+/* Something that was compressed once; at is NULL: it was not. */
+struct http_packed {
+    void *at;
+    size_t len;
+};
+
+/* The bytes of an answer, and how they are given back. */
+struct http_source {
+    const uint8_t *at;
+    size_t len;
+    void (*release)(void *ctx);
+    void *ctx;
+};
+
 struct http {
     struct server *server;
     struct server_counters *counters;
@@ -107,6 +125,11 @@ struct http {
     uint8_t *scratch;    /* words of a request */
     char *openapi;       /* the document, made once */
     size_t openapi_len;
+    struct http_packed openapi_packed;
+    struct http_packed *files; /* of the page, in their order */
+    struct z_stream_s *gzip;   /* the compressor of short answers; NULL until the first */
+    size_t gzip_turn;          /* bytes that it took in this turn */
+    uint32_t gzip_streams;     /* long answers that are being compressed */
     char path[HTTP_PATH_MAX];
     struct http_exchange *keys[HTTP_KEY_BUCKETS]; /* writes under way that have a key */
 };
@@ -208,6 +231,22 @@ void http_header_out(struct http_exchange *exchange, const char *name, const cha
 void http_exchange_wake(struct http_exchange *exchange);
 /* Once a second, of one that waits in line. */
 void http_exchange_look(struct http_exchange *exchange);
+
+/* http_gzip.c: compressed answers. */
+/* False: no memory. */
+bool http_gzip_start(struct http *http);
+void http_gzip_stop(struct http *http);
+/* Whether the value of Accept-Encoding, which may be NULL, asks for gzip. */
+bool http_gzip_accepted(const char *header);
+bool http_gzip_wanted(struct http_exchange *exchange);
+/* Whether an answer of this kind and size is compressed for those that want it. */
+bool http_gzip_may(const struct http_exchange *exchange, const char *type, size_t len);
+/* A compressed answer, which has taken the source over; NULL: the client does not want it, or not now: the source is
+ * still the caller's. */
+struct MHD_Response *http_gzip_make(struct http_exchange *exchange,
+                                    const struct http_source *source);
+/* For the answer that has just been made, and that may be compressed. */
+void http_gzip_headers(struct http_exchange *exchange, bool packed);
 
 /* http_login.c */
 /* Whether the client's user has this role. False: the exchange has been answered, or it waits for the

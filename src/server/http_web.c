@@ -2,10 +2,13 @@
  *
  * It may load only its own files and connect only to this server: text in names and metadata must never
  * become a script, and if it did, the script could reach nothing else. */
+#include <stdio.h>
 #include <string.h>
 
 #include "server/http_parts.h"
 #include "server/web.h"
+
+#define ETAG_MAX 96u
 
 static const struct web_file *file_find(const char *path) {
     for (unsigned i = 0; i < web_file_count; i++) {
@@ -25,17 +28,32 @@ static bool tag_matches(const char *wanted, const char *etag) {
     return wanted != NULL && (strstr(wanted, etag) != NULL || strcmp(wanted, "*") == 0);
 }
 
+/* Compressed bytes are other bytes, so they have a tag of their own: "abc" becomes "abc-gzip". */
+static void tag_of(const struct web_file *file, bool packed, char out[ETAG_MAX]) {
+    size_t len = strlen(file->etag);
+    (void)snprintf(out, ETAG_MAX, "%.*s%s", (int)(len - packed), file->etag,
+                   packed ? "-gzip\"" : "");
+}
+
 static void file_answer(struct http_exchange *exchange, const struct web_file *file) {
-    bool same = tag_matches(http_header_in(exchange, MHD_HTTP_HEADER_IF_NONE_MATCH), file->etag);
+    const struct http_packed *small = &exchange->connection->http->files[file - web_files];
+    bool packed = small->at != NULL && http_gzip_wanted(exchange);
+    char etag[ETAG_MAX];
+    tag_of(file, packed, etag);
+    bool same = tag_matches(http_header_in(exchange, MHD_HTTP_HEADER_IF_NONE_MATCH), etag);
     /* The library wants a pointer that is not const, and only reads. */
     union {
         const void *in;
         void *out;
-    } bytes = {.in = file->at};
+    } bytes = {.in = packed ? small->at : (const void *)file->at};
+    size_t len = packed ? small->len : file->len;
     http_answer_response(
         exchange, same ? 304 : 200,
-        MHD_create_response_from_buffer(same ? 0 : file->len, bytes.out, MHD_RESPMEM_PERSISTENT));
-    http_header_out(exchange, MHD_HTTP_HEADER_ETAG, file->etag);
+        MHD_create_response_from_buffer(same ? 0 : len, bytes.out, MHD_RESPMEM_PERSISTENT));
+    if (packed && !same) {
+        http_header_out(exchange, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
+    }
+    http_header_out(exchange, MHD_HTTP_HEADER_ETAG, etag);
     http_header_out(exchange, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
     http_header_out(exchange, MHD_HTTP_HEADER_CONTENT_TYPE, file->type);
     http_header_out(exchange, "Content-Security-Policy",
@@ -43,7 +61,7 @@ static void file_answer(struct http_exchange *exchange, const struct web_file *f
                     "connect-src 'self'; base-uri 'none'; form-action 'none'; "
                     "frame-ancestors 'none'");
     http_header_out(exchange, "Referrer-Policy", "no-referrer");
-    http_header_out(exchange, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT);
+    http_header_out(exchange, MHD_HTTP_HEADER_VARY, "Accept, Accept-Encoding");
 }
 
 /* The page is for browsers; others get a list of what there is. */
