@@ -313,6 +313,9 @@ static void closed(void *owner) {
     if (server->connections.parting == connection) {
         server->connections.parting = LIST_NEXT(connection, place);
     }
+    if (server->connections.judging == connection) {
+        server->connections.judging = LIST_NEXT(connection, place);
+    }
     LIST_REMOVE(connection, place);
     memset(connection, 0, sizeof *connection);
     LIST_INSERT_HEAD(&server->connections.free, connection, place);
@@ -334,12 +337,26 @@ static void client_run(struct server_client *client) {
     server_connection_run((struct server_connection *)client);
 }
 
+/* It would not get in again, since the settings of TLS have changed. */
+static void turn_out(struct server_connection *connection) {
+    if (server_connections_tell(&connection->server->connections)) {
+        server_log("client_dropped", "id=%llu reason=certificate",
+                   (unsigned long long)connection->id);
+    }
+    server_connection_close(connection);
+}
+
 /* The handshake of TLS is over: a client certificate may name a user. */
 static void established(void *owner) {
     struct server_connection *connection = owner;
-    server_users_look(connection->server);
-    connection->arrived = server_tls_login(&connection->transport, &connection->server->access);
+    struct server *server = connection->server;
+    server_users_look(server);
+    connection->arrived = server_tls_login(&connection->transport, &server->access);
     connection->client.login = connection->arrived;
+    if (!server_tls_admits_new(&server->tls, &connection->transport, &server->access,
+                               &connection->arrived)) {
+        turn_out(connection);
+    }
 }
 
 static const struct transport_calls transport_calls = {.buffer = read_buffer,
@@ -496,6 +513,24 @@ void server_connections_review(struct server *server) {
             server_connection_close(c);
         }
     }
+}
+
+/* New connections come to the head of the list, and are judged when their handshake ends. */
+void server_connections_judge(struct server *server) {
+    server->connections.judging = LIST_FIRST(&server->connections.live);
+    schedule_soon(&server->schedule);
+}
+
+bool server_connections_judge_step(struct server *server) {
+    for (uint32_t i = 0; i < SERVER_TLS_JUDGED && server->connections.judging != NULL; i++) {
+        struct server_connection *c = server->connections.judging;
+        server->connections.judging = LIST_NEXT(c, place);
+        if (!c->closing && transport_tls_is_established(&c->transport) &&
+            !server_tls_admits(&server->tls, &c->transport, &server->access, &c->arrived)) {
+            turn_out(c);
+        }
+    }
+    return server->connections.judging != NULL;
 }
 
 /* New connections come to the head of the list, so none that comes now is closed. */

@@ -67,6 +67,7 @@ struct server_connections {
     struct server_connection *looking; /* where the look of this second goes on; NULL: it is over */
     bool look_due;                     /* and it has not begun */
     struct server_connection *parting; /* where closing goes on after the log was lost */
+    struct server_connection *judging; /* where judging clients of TLS goes on after a reload */
     uint32_t drops_told, drops_untold; /* in this second: lines of the log */
 };
 
@@ -92,6 +93,10 @@ void server_connections_part(struct server *server);
 bool server_connections_part_step(struct server *server);
 /* Closes connections whose user was removed or has another secret now. */
 void server_connections_review(struct server *server);
+/* After a reload: disconnects clients of TLS that would not get in again. Begins, and one step in each turn
+ * of the loop, true if more steps follow. */
+void server_connections_judge(struct server *server);
+bool server_connections_judge_step(struct server *server);
 /* Whether the log has a line for one more client that is disconnected: a crowd is counted instead. */
 bool server_connections_tell(struct server_connections *connections);
 

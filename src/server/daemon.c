@@ -27,6 +27,7 @@ static void reload_done(uv_work_t *work, int status) {
     server->options.hooks.reloaded(server->options.hooks.ctx, &server->options);
     users_take(server);
     server_tls_reload(server);
+    server_tls_judge(server);
     if (server->options.sensors_changed && server->owners.supervisor != NULL) {
         supervisor_defaults_set(server->owners.supervisor, &server->options.sensors->defaults);
     }

@@ -60,6 +60,7 @@ static void on_soon(uv_idle_t *soon) {
     https_relays_turn(soon->data);
     connections_look(soon->data);
     https_relays_look(soon->data);
+    https_relays_judge(soon->data);
     http_run(soon->data);
 }
 
@@ -113,7 +114,8 @@ static void rearm(struct http *http) {
     MHD_UNSIGNED_LONG_LONG ms = 0;
     bool limited = MHD_get_timeout(http->daemon, &ms) == MHD_YES;
     if (http->resumed || !TAILQ_EMPTY(&http->queue) || http->looking != NULL ||
-        http->relay_looking != NULL || !TAILQ_EMPTY(&http->paused) || (limited && ms == 0)) {
+        http->relay_looking != NULL || http->relay_judging != NULL || !TAILQ_EMPTY(&http->paused) ||
+        (limited && ms == 0)) {
         (void)uv_idle_start(&http->soon, on_soon);
         return;
     }

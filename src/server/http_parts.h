@@ -110,6 +110,7 @@ struct http {
     struct https_relay *arriving;                 /* whose socket libmicrohttpd is being given */
     TAILQ_HEAD(https_paused, https_relay) paused; /* relays that are read again in the next turn */
     struct https_relay *relay_looking;            /* as `looking` */
+    struct https_relay *relay_judging;            /* where judging goes on after a reload */
     uint32_t relay_count;
     uint32_t alone_count;             /* relays that no connection of libmicrohttpd stands for */
     struct http_connection *looking;  /* where the look of this second goes on; NULL: it is over */
@@ -190,6 +191,8 @@ void https_relay_leave(struct http_connection *connection);
 void https_relays_turn(struct http *http);
 /* Once in a turn, while http->relay_looking is not NULL. */
 void https_relays_look(struct http *http);
+/* Once in a turn, while http->relay_judging is not NULL. */
+void https_relays_judge(struct http *http);
 /* Closes the relays that are in their handshake, or all. */
 void https_relays_close(struct http *http, bool all);
 

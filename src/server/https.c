@@ -95,6 +95,9 @@ static void handle_closed(struct https_relay *relay) {
     if (http->relay_looking == relay) {
         http->relay_looking = LIST_NEXT(relay, place);
     }
+    if (http->relay_judging == relay) {
+        http->relay_judging = LIST_NEXT(relay, place);
+    }
     LIST_REMOVE(relay, place);
     http->relay_count--;
     free(relay);
@@ -307,6 +310,11 @@ static bool pair_make(struct https_relay *relay) {
     return true;
 }
 
+static bool admits_new(const struct https_relay *relay) {
+    const struct server *server = relay->http->server;
+    return server_tls_admits_new(&server->tls, &relay->transport, &server->access, &relay->arrived);
+}
+
 /* The handshake is over: libmicrohttpd gets its end of the pair. */
 static void transport_established(void *owner) {
     struct https_relay *relay = owner;
@@ -316,7 +324,7 @@ static void transport_established(void *owner) {
     relay->established = true;
     server_users_look(http->server);
     relay->arrived = server_tls_login(&relay->transport, &http->server->access);
-    if (http->daemon == NULL || http->draining || !pair_make(relay) ||
+    if (http->daemon == NULL || http->draining || !admits_new(relay) || !pair_make(relay) ||
         getpeername(transport_socket(&relay->transport), (struct sockaddr *)&from, &len) != 0) {
         if (relay->given >= 0) {
             (void)close(relay->given);
@@ -402,6 +410,16 @@ static void drop(struct https_relay *relay, enum server_drop reason) {
     relay_close(relay);
 }
 
+/* It would not get in again, since the settings of TLS have changed. */
+static void turn_out(struct https_relay *relay) {
+    char address[TRANSPORT_PEER_MAX];
+    if (server_connections_tell(&relay->http->server->connections)) {
+        transport_name(&relay->transport, address);
+        server_log("client_dropped", "reason=certificate addr=%s", address);
+    }
+    relay_close(relay);
+}
+
 /* While libmicrohttpd has the connection, it disconnects a client that does not read. When it has closed
  * its end, the relay still has bytes for the client. False: this one stays. */
 static bool look(struct https_relay *relay) {
@@ -436,6 +454,25 @@ void https_relays_look(struct http *http) {
         }
         http->relay_looking = LIST_NEXT(relay, place);
         drops += look(relay);
+    }
+}
+
+void server_https_judge(struct server *server) {
+    if (server->http != NULL && server->http->daemon != NULL) {
+        server->http->relay_judging = LIST_FIRST(&server->http->relays);
+        http_soon(server->http);
+    }
+}
+
+void https_relays_judge(struct http *http) {
+    const struct server *server = http->server;
+    for (uint32_t i = 0; i < SERVER_TLS_JUDGED && http->relay_judging != NULL; i++) {
+        struct https_relay *relay = http->relay_judging;
+        http->relay_judging = LIST_NEXT(relay, place);
+        if (!relay->closing && relay->established &&
+            !server_tls_admits(&server->tls, &relay->transport, &server->access, &relay->arrived)) {
+            turn_out(relay);
+        }
     }
 }
 

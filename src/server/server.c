@@ -45,8 +45,9 @@ static bool on_turn(void *ctx) {
     server_connections_look(server);
     server_listen_resume(server);
     bool parting = server_connections_part_step(server);
+    bool judging = server_connections_judge_step(server);
     bool refusing = server_parked_step(&server->parked);
-    return parting || refusing || server->connections.looking != NULL;
+    return parting || judging || refusing || server->connections.looking != NULL;
 }
 
 /* Clients were tried again, or a log-in was judged: it may have been the last one before the end. */

@@ -140,6 +140,7 @@ bool server_tls_load(struct server_tls *tls, const struct server_tls_files *file
     }
     SSL_CTX_free(tls->context); /* connections that use it have their own references */
     tls->context = context;
+    tls->clients = files->clients;
     tls->expires_s = expires_s;
     tls->warned_s = 0;
     return true;

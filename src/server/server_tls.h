@@ -3,8 +3,10 @@
  * Policy: TLS 1.2 or newer; in 1.2 only ciphers with forward secrecy and authenticated encryption; no
  * renegotiation, no compression, no early data.
  *
- * Reload. The files are read at the start and at every reload. A connection keeps the certificate that
- * it began with; new connections get the new one. If the new files cannot be used, the old ones stay.
+ * Reload. The files are read at the start and at every reload. A connection keeps the server certificate
+ * that it began with; new connections get the new one. If the new files cannot be used, the old ones stay.
+ * After a reload every client is judged by the new settings (tls_login.h): a client that would not get in
+ * again, or not as the same user, is disconnected. SERVER_TLS_JUDGED clients of each protocol in a turn.
  *
  * Handshakes are the most expensive thing that a client can ask for without a name. In one turn of the
  * loop they get SERVER_TLS_TURN_NS; connections beyond that wait in a queue, in order of arrival, and
@@ -24,6 +26,7 @@
 #define SERVER_TLS_TURN_NS 1000000u /* of a turn of the loop: no handshake step begins after it */
 #define SERVER_TLS_RESUMED 2u       /* connections that leave the queue in one turn */
 #define SERVER_TLS_EXPIRY_DAYS 14u  /* with less left, the log warns once a day */
+#define SERVER_TLS_JUDGED 8u        /* clients that are judged again in one turn, after a reload */
 #define SERVER_TLS_BATCH (64u * 1024u) /* bytes that are encrypted together */
 
 struct tls_stream;
@@ -35,10 +38,11 @@ struct server_tls {
     void *ctx;
     SSL_CTX *context; /* of new connections */
     BIO_METHOD *method;
-    uint64_t expires_s; /* end of the certificate's validity, seconds since 1970 */
-    uint64_t warned_s;  /* time of the last warning about it */
-    uint8_t *plain;     /* the loop's buffer for decrypted bytes */
-    uint8_t *sealed;    /* and for encrypted bytes */
+    enum server_tls_clients clients; /* of `context` */
+    uint64_t expires_s;              /* end of the certificate's validity, seconds since 1970 */
+    uint64_t warned_s;               /* time of the last warning about it */
+    uint8_t *plain;                  /* the loop's buffer for decrypted bytes */
+    uint8_t *sealed;                 /* and for encrypted bytes */
     size_t sealed_len, sealed_capacity;
     uint64_t spent_ns; /* on handshakes in this turn */
     TAILQ_HEAD(tls_streams, tls_stream) queue;

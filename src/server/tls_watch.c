@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "server/https.h"
 #include "server/log_line.h"
 #include "server/parts.h"
 
@@ -56,6 +57,13 @@ void server_tls_reload(struct server *server) {
         loaded(server);
     } else {
         server_log("tls_reload_refused", "reason=\"%s; the old certificate stays in use\"", reason);
+    }
+}
+
+void server_tls_judge(struct server *server) {
+    if (server->tls.context != NULL) {
+        server_connections_judge(server);
+        server_https_judge(server);
     }
 }
 
