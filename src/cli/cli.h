@@ -109,8 +109,8 @@ int cli_opensynaptic(const struct cli_settings *settings, int argc, char **argv)
 bool cli_is_demand(int argc, char **argv);
 int cli_demand(const struct cli_settings *settings, int argc, char **argv);
 
-/* `tenure user add|set NAME ...`, with --secret-file FILE, or --ask-secret: a prompt; argv has both words.
- */
+/* `tenure user add|set NAME ...`, with --secret-file FILE, --new-secret-file FILE, or --ask-secret: a
+ * prompt; argv has both words. */
 bool cli_is_user(int argc, char **argv);
 int cli_user(const struct cli_settings *settings, int argc, char **argv);
 struct protocol_command;

@@ -33,7 +33,7 @@ static void print_command(FILE *out, const struct protocol_command *row) {
     (void)fprintf(out, "options='");
     cli_spell_options(row, print_option, out);
     (void)fputs(protocol_command_has(row, PROTOCOL_FOLLOW) ? "--follow " : "", out);
-    (void)fputs(cli_takes_secret(row) ? "--secret-file --ask-secret " : "", out);
+    (void)fputs(cli_takes_secret(row) ? "--secret-file --new-secret-file --ask-secret " : "", out);
     (void)fprintf(out, "' what='");
     for (uint32_t i = 0; i < row->form.count; i++) {
         const struct protocol_argument *argument = &row->form.arguments[i];

@@ -200,8 +200,9 @@ static void about_command(FILE *out, const struct protocol_command *row) {
     cli_text_free(&text);
     if (cli_takes_secret(row)) {
         (void)fputs("\nThe secret need not be in the command line, where others can see it: "
-                    "--secret-file FILE\nreads it from a file (- is standard input), --ask-secret "
-                    "asks for it. Without these and\n--secret, user add asks for it.\n",
+                    "--secret-file FILE\nreads it from a file (- is standard input), "
+                    "--new-secret-file FILE writes a random one to a\nnew file, --ask-secret asks "
+                    "for it. Without these and --secret, user add asks for it.\n",
                     out);
     }
     if (row->form.count > 1 && row->form.arguments[1].bind == PROTOCOL_B_OPTIONS) {

@@ -1,6 +1,6 @@
 /* `tenure user add` and `tenure user set`: the secret comes from a terminal, which does not show it, from
- * a file, or from standard input; so it need not be in a command line, where others can see it. The rest
- * is the command of the server. */
+ * a file, or from standard input, or it is a random one that is written to a new file; so it need not be
+ * in a command line, where others can see it. The rest is the command of the server. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "protocol/table.h"
 
 #define SECRET_MAX 256u
+#define SECRET_BYTES 16u              /* of a random one, which is written in hexadecimal */
 #define SECRET_ROOM (SECRET_MAX + 2u) /* with the end of the line */
 #define OPTION "--secret="
 
@@ -80,21 +81,67 @@ static int secret_of_file(const char *path, char secret[SECRET_ROOM]) {
                    : complain("--secret-file: no secret there, one line of 1 to 256 bytes");
 }
 
+/* A random secret, in a new file that only its owner reads. */
+static int secret_make(const struct os *os, const char *path, char secret[SECRET_ROOM]) {
+    static const char digits[] = "0123456789abcdef";
+    uint8_t random[SECRET_BYTES];
+    int file;
+    enum tn_status status = os->random(os->ctx, random, sizeof random);
+    for (uint32_t i = 0; i < SECRET_BYTES; i++) {
+        secret[2 * i] = digits[random[i] >> 4];
+        secret[2 * i + 1] = digits[random[i] & 15];
+    }
+    explicit_bzero(random, sizeof random);
+    if (status == TN_OK) {
+        status = os->open(os->ctx, path, OS_WRITE | OS_CREATE | OS_EXCLUSIVE | OS_PRIVATE, &file);
+    }
+    if (status == TN_OK) {
+        secret[2 * SECRET_BYTES] = '\n';
+        status = os->write_at(os->ctx, file, secret, 2 * SECRET_BYTES + 1, 0);
+        (void)os->close(os->ctx, file);
+    }
+    secret[2 * SECRET_BYTES] = '\0';
+    if (status != TN_OK) {
+        (void)fprintf(stderr, "tenure: --new-secret-file: %s: %s\n", path,
+                      status == TN_INVALID ? "there is such a file already"
+                                           : tn_status_text(status));
+    }
+    return status == TN_OK ? CLI_OK : CLI_USAGE;
+}
+
 /* Where the secret is, taken out of the arguments. */
 struct wanted {
     const char *file;
+    const char *new_file; /* to be written */
     bool ask, given;
 };
+
+/* Whether the argument is this option: its value comes after a '=' or is the next argument. */
+static bool value_take(int argc, char **argv, int *at, const char *name, const char **ret_value) {
+    size_t len = strlen(name);
+    if (strncmp(argv[*at], name, len) != 0) {
+        return false;
+    }
+    if (argv[*at][len] == '=') {
+        *ret_value = argv[*at] + len + 1;
+        return true;
+    }
+    if (argv[*at][len] != '\0' || *at + 1 >= argc) {
+        return false;
+    }
+    *ret_value = argv[++*at];
+    return true;
+}
 
 static struct wanted wanted_take(int *argc, char **argv) {
     struct wanted wanted = {.ask = strcmp(argv[1], "add") == 0};
     int count = 0;
     for (int i = 0; i < *argc; i++) {
-        if (strcmp(argv[i], "--secret-file") == 0 && i + 1 < *argc) {
-            wanted.file = argv[++i];
-        } else if (strncmp(argv[i], "--secret-file=", 14) == 0) {
-            wanted.file = argv[i] + 14;
-        } else if (strcmp(argv[i], "--ask-secret") == 0) {
+        if (value_take(*argc, argv, &i, "--secret-file", &wanted.file) ||
+            value_take(*argc, argv, &i, "--new-secret-file", &wanted.new_file)) {
+            continue;
+        }
+        if (strcmp(argv[i], "--ask-secret") == 0) {
             wanted.ask = true;
         } else {
             wanted.given = wanted.given || strcmp(argv[i], "--secret") == 0 ||
@@ -120,22 +167,35 @@ bool cli_is_user(int argc, char **argv) {
            (strcmp(argv[1], "add") == 0 || strcmp(argv[1], "set") == 0);
 }
 
+static int secret_take(const struct os *os, const struct wanted *wanted, char secret[SECRET_ROOM]) {
+    if (wanted->file != NULL && wanted->new_file != NULL) {
+        return complain("--secret-file and --new-secret-file exclude each other");
+    }
+    if (wanted->new_file != NULL) {
+        return secret_make(os, wanted->new_file, secret);
+    }
+    return wanted->file != NULL ? secret_of_file(wanted->file, secret) : secret_ask(secret);
+}
+
 int cli_user(const struct cli_settings *settings, int argc, char **argv) {
     char option[sizeof OPTION + SECRET_ROOM] = OPTION;
     char *secret = option + sizeof OPTION - 1;
     struct wanted wanted = wanted_take(&argc, argv);
-    if (wanted.given || (wanted.file == NULL && !wanted.ask)) {
+    if (wanted.given || (wanted.file == NULL && wanted.new_file == NULL && !wanted.ask)) {
         return cli_call(settings, argc, argv);
     }
     char **words = calloc((size_t)argc + 2, sizeof *words);
     if (words == NULL) {
         return complain("no memory");
     }
-    int code = wanted.file != NULL ? secret_of_file(wanted.file, secret) : secret_ask(secret);
+    int code = secret_take(settings->os, &wanted, secret);
     if (code == CLI_OK) {
         memcpy(words, argv, (size_t)argc * sizeof *words);
         words[argc] = option;
         code = cli_call(settings, argc + 1, words);
+        if (wanted.new_file != NULL && code != CLI_OK && code != CLI_UNKNOWN) {
+            (void)settings->os->remove(settings->os->ctx, wanted.new_file); /* no user has it */
+        }
     }
     explicit_bzero(option, sizeof option);
     free(words);

@@ -1,8 +1,12 @@
-"""The Debian packages and the image: built as `make deb` and `make image` do, installed in a fresh root,
-run there by the user they name, removed and purged. Needs root, as debootstrap and chroot do."""
+"""The Debian packages and the image: built as `make deb` and `make image` do, installed in a fresh root by
+the commands of the README, run there by the user they name, removed and purged. Needs root, as debootstrap and
+chroot do."""
+import contextlib
 import json
 import os
 import pathlib
+import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -37,6 +41,7 @@ class Chroot:
     def __init__(self, root):
         self.root = pathlib.Path(root)
         self.mounted = False
+        self.enter = ()
 
     def mount(self):
         (self.root / "proc").mkdir(exist_ok=True)
@@ -48,37 +53,64 @@ class Chroot:
             run("umount", self.root / "proc")
             self.mounted = False
 
+    def words(self, user, *command):
+        return (*self.enter, "chroot", "--userspec=" + user, str(self.root), *command)
+
     def run(self, *command, user="0:0"):
-        return run("chroot", "--userspec=" + user, self.root, *command,
+        return run(*self.words(user, *command),
                    env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive",
                         "LC_ALL": "C.UTF-8", "RUNLEVEL": "1"})
 
-    def serve(self, user, *command):
-        """Starts the server, lets it grant a lease, stops it; returns what it logged."""
-        with tempfile.TemporaryFile("w+") as log:
-            server = subprocess.Popen(["chroot", "--userspec=" + user, str(self.root), *command,
-                                       "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
-                                       "--port-file", "/var/lib/tenure/port"], stderr=log)
-            try:
-                port_file = self.root / "var/lib/tenure/port"
+    @contextlib.contextmanager
+    def network(self):
+        """A network of its own, with nobody else on its ports."""
+        holder = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up && echo up && exec sleep infinity"],
+                                  stdout=subprocess.PIPE)
+        try:
+            assert holder.stdout.readline() == b"up\n"
+            self.enter = ("nsenter", "--net=/proc/%d/ns/net" % holder.pid)
+            yield
+        finally:
+            self.enter = ()
+            holder.kill()
+            holder.communicate()
 
-                def ready():
-                    log.seek(0)
-                    assert server.poll() is None, log.read()
-                    return port_file.exists()
-                until(ready, "the port file")
-                port = text_of(port_file).split()[0]
-                tool = ("/usr/bin/tenure", "--port", port)
-                self.run(*tool, "pool", "create", "ports", "--range", "30000", "30009", user=user)
-                granted = self.run(*tool, "alloc", "ports", "job/42", "--json", user=user)
-                assert json.loads(granted)["values"] == ["30000"], granted
+    @contextlib.contextmanager
+    def serving(self, user, *command):
+        """While the server runs; then it must end well."""
+        with tempfile.TemporaryFile("w+") as log:
+            server = subprocess.Popen(self.words(user, *command), stderr=log)
+
+            def said():
+                log.seek(0)
+                return log.read()
+
+            def ready():
+                assert server.poll() is None, said()
+                return "event=ready" in said()
+            try:
+                until(ready, "the server is ready")
+                yield
             finally:
                 server.terminate()
                 code = server.wait(120)
-            log.seek(0)
-            said = log.read()
-            assert code == 0, said
-            return said
+            assert code == 0, said()
+
+    def serve(self, user, *command):
+        """Starts the server, lets it grant a lease, stops it."""
+        port_file = "/var/lib/tenure/port"
+        with self.serving(user, *command, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--port-file", port_file):
+            until((self.root / port_file[1:]).exists, "the port file")
+            tool = ("/usr/bin/tenure", "--port", text_of(self.root / port_file[1:]).split()[0])
+            self.run(*tool, "pool", "create", "ports", "--range", "30000", "30009", user=user)
+            granted = self.run(*tool, "alloc", "ports", "job/42", "--json", user=user)
+            assert json.loads(granted)["values"] == ["30000"], granted
+
+
+def commands():
+    """Those of the README for a fresh machine."""
+    (block,) = re.findall(r"(?ms)^```sh\n(apt install .*?)^```$", text_of(ROOT / "README.md"))
+    return block.splitlines()
 
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root: debootstrap and chroot")
@@ -103,27 +135,57 @@ class Packages(unittest.TestCase):
             run("dpkg-deb", "-x", self.package(name), tree)
         return tree
 
-    def test_a_fresh_root_installs_runs_removes_and_purges(self):
+    def root(self):
+        """A fresh machine with the packages in /root."""
         box = Chroot(self.dir / "root")
         release, uri = mirror()
         run("debootstrap", "--variant=minbase", release, box.root, uri)
         shutil.copy("/etc/resolv.conf", box.root / "etc/resolv.conf")
-        (box.root / "debs").mkdir()
-        for name in ("tenure", "libtenure0", "libtenure-dev", "python3-tenure"):
-            shutil.copy(self.package(name), box.root / "debs")
+        (box.root / "etc/hosts").write_text("127.0.0.1 localhost\n", encoding="ascii")  # as an installed system has
+        for path in self.debs.glob("*.deb"):
+            shutil.copy(path, box.root / "root")
         box.mount()
         self.addCleanup(box.unmount)
-        box.run("apt-get", "install", "-y", "--no-install-recommends",
-                *("/debs/" + path.name for path in (box.root / "debs").iterdir()))
+        return box
 
-        owner = box.run("stat", "-c", "%U:%G %a", "/etc/tenure", "/etc/tenure/tenured.conf")
-        self.assertEqual(owner, "root:tenure 750\nroot:tenure 640\n")
+    def check_files(self, box):
+        """Everybody can verify the server; its keys are its own."""
+        owner = box.run("stat", "-c", "%U:%G %a", "/etc/tenure", "/etc/tenure/tenured.conf", "/etc/tenure/tls",
+                        "/etc/tenure/tls/server-key.pem", "/etc/tenure/tls/ca-key.pem")
+        self.assertEqual(owner, "root:tenure 751\nroot:tenure 640\ntenure:tenure 755\ntenure:tenure 600\ntenure:tenure 600\n")
+        box.run("cat", "/etc/tenure/tls/ca.pem", user="nobody")
+        for path in ("tenured.conf", "tls/server-key.pem"):
+            with self.assertRaisesRegex(AssertionError, "Permission denied"):
+                box.run("cat", "/etc/tenure/" + path, user="nobody")
         box.run("tenured", "--config", "/etc/tenure/tenured.conf", "--check-config", user="tenure")
-        self.assertIn("tenure", box.run("python3", "-c", "import tenure; print(tenure.__name__)"))
-        # What systemd does by StateDirectory=
+
+    def unit(self, box):
+        """The command of the unit."""
+        text = text_of(box.root / "lib/systemd/system/tenured.service")
+        return shlex.split(re.search("(?m)^ExecStart=(.*)$", text).group(1).replace("$TENURED_FLAGS", ""))
+
+    def test_a_fresh_root_installs_runs_removes_and_purges(self):
+        box = self.root()
+        install, *rest = commands()
+        self.assertEqual(len(rest), 4)
+        box.run("sh", "-ec", "cd /root\n" + install)
+        self.check_files(box)
+        # What systemd does by StateDirectory=, and then by ExecStart=.
         box.run("install", "-d", "-o", "tenure", "-g", "tenure", "-m", "0700", "/var/lib/tenure")
-        box.serve("tenure:tenure", "/usr/bin/tenured", "--config", "/etc/tenure/tenured.conf",
-                  "--data", "/var/lib/tenure")
+        with box.network(), box.serving("tenure:tenure", *self.unit(box)):
+            said = box.run("sh", "-ec", "\n".join(["cd /root", *rest]))
+            self.assertRegex(said, r"(?m)^GPU 0 is ours, under lease 0-\d+$")
+            info = box.run("tenure", "--socket", "/var/lib/tenure/tenure.sock", "info")
+            self.assertGreaterEqual(int(re.search(r"tls_handshakes\W+(\d+)", info).group(1)), 2)
+            with self.assertRaisesRegex(AssertionError, "NOAUTH"):
+                box.run("tenure", "pool", "list", user="nobody")
+
+        box.run("apt-get", "install", "-y", "--no-install-recommends",
+                *("/root/" + self.package(name).name for name in ("libtenure0", "libtenure-dev", "python3-tenure")))
+        self.assertIn("tenure", box.run("python3", "-c", "import tenure; print(tenure.__name__)"))
+        key = (box.root / "etc/tenure/tls/server-key.pem").read_bytes()
+        box.run("apt-get", "install", "-y", "--reinstall", "/root/" + self.package("tenure").name)
+        self.assertEqual((box.root / "etc/tenure/tls/server-key.pem").read_bytes(), key)
 
         box.run("apt-get", "remove", "-y", "tenure")
         self.assertFalse((box.root / "usr/bin/tenured").exists())

@@ -15,7 +15,7 @@ import unittest
 import redis
 
 from harness import PATIENCE, TENURED, pairs, receive_until, text_of, until
-from tls_kit import SECRET, CertifiedCase, Certificates, hashed, read_all
+from tls_kit import SECRET, CertifiedCase, Certificates, hashed, read_all, run
 
 SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
 
@@ -531,12 +531,27 @@ class Settings(unittest.TestCase):
 
     def test_a_set_of_certificates_replaces_nothing(self):
         certificates = Certificates()
+        if os.geteuid() == 0:  # the files are those of the directory's owner
+            os.chown(certificates.dir, 12345, 12345)
+            os.unlink(certificates["client.pem"])
+            os.unlink(certificates["client-key.pem"])
+            subprocess.run([TENURED, "--make-certificate", certificates.dir], stdout=subprocess.DEVNULL, check=True,
+                           timeout=PATIENCE)
+            self.assertEqual(os.stat(certificates["client-key.pem"]).st_uid, 12345)
         for name in ("ca", "server", "client"):
             self.assertEqual(stat.S_IMODE(os.stat(certificates[name + "-key.pem"]).st_mode), 0o600)
         done = subprocess.run([TENURED, "--make-certificate", certificates.dir], stderr=subprocess.PIPE,
                               check=False, timeout=PATIENCE)
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"there is such a file already", done.stderr)
+        authority = text_of(certificates["ca.pem"])
+        for name in ("server.pem", "server-key.pem"):
+            os.unlink(certificates[name])
+        made = subprocess.run([TENURED, "--make-certificate", certificates.dir], stdout=subprocess.PIPE, check=True,
+                              timeout=PATIENCE).stdout.decode()
+        self.assertEqual(made.count("\n"), 2, made)
+        self.assertEqual(text_of(certificates["ca.pem"]), authority)
+        run("openssl", "verify", "-CAfile", certificates["ca.pem"], certificates["server.pem"], certificates["client.pem"])
         text = subprocess.run(["openssl", "x509", "-in", certificates["server.pem"], "-noout", "-ext",
                                "subjectAltName"], stdout=subprocess.PIPE, check=True).stdout.decode()
         for name in ("DNS:localhost", "IP Address:127.0.0.1", "IP Address:0:0:0:0:0:0:0:1"):

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import signal
+import stat
 import subprocess
 import tempfile
 import unittest
@@ -301,6 +302,30 @@ class CommandLine(World):
         code, out = self.tenure("whoami", name="in", secret="-from a file")
         self.assertEqual(code, 44)
         self.assertIn("TENURE_SECRET", out)
+
+    def test_a_random_secret_in_a_new_file(self):
+        path = os.path.join(self.dir.name, "random")
+        add = ("user", "add", "made", "--role", "reader", "--new-secret-file", path)
+        code, out = self.tenure(*add)
+        self.assertEqual(code, 0, out)
+        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+        secret = text_of(path).strip()
+        self.assertRegex(secret, "^[0-9a-f]{32}$")
+        self.login("made", secret).ping()
+        self.assertNotIn(secret, out)
+        # The file of another user is not replaced, and no file is left if nobody has its secret.
+        code, out = self.tenure("user", "set", "made", "--new-secret-file=" + path)
+        self.assertEqual(code, 2, out)
+        self.assertIn("there is such a file already", out)
+        self.login("made", secret).ping()
+        other = os.path.join(self.dir.name, "other")
+        self.assertEqual(self.tenure(*add[:-1], other)[0], 10)
+        self.assertFalse(os.path.exists(other))
+        self.assertEqual(self.tenure(*add, "--secret-file", path)[0], 2)
+        code, out = self.tenure("user", "set", "made", "--new-secret-file", other)
+        self.assertEqual(code, 0, out)
+        self.login("made", text_of(other).strip()).ping()
+        self.assertEqual(self.tenure("user", "delete", "made")[0], 0)
 
     def prompted(self, first, second):
         """The exit code, and what the terminal showed."""
