@@ -579,7 +579,7 @@ int main(int argc, char **argv) {
         turn_ns = 200000000u;
     }
     process_directory_make();
-    if (!process_etcd(&members)) {
+    if (!process_etcd(NODES, &members)) {
         fprintf(stderr, "bench: etcd is not installed: tools/deps.sh bench\n");
         process_directory_remove();
         return 1;

@@ -84,11 +84,9 @@ double load_percentile_us(const struct load_histogram *histogram, double part) {
     return bucket_us(i);
 }
 
-static void note(struct load *load, uint64_t ns) {
-    if (load->histogram != NULL) {
-        load->histogram->of[bucket_of(ns)]++;
-        load->histogram->count++;
-    }
+void load_note(struct load_histogram *histogram, uint64_t ns) {
+    histogram->of[bucket_of(ns)]++;
+    histogram->count++;
 }
 
 /* ---- Replies ---- */
@@ -195,7 +193,9 @@ static void take(struct load *load, struct connection *connection, const char *d
             fprintf(stderr, "bench: not the expected reply: %.*s\n", (int)used, data + at);
             exit(1);
         }
-        note(load, now_ns - lane->due_ns);
+        if (load->histogram != NULL) {
+            load_note(load->histogram, now_ns - lane->due_ns);
+        }
         at += used;
         connection->expected--;
         load->under_way--;

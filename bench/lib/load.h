@@ -50,6 +50,7 @@ struct load_histogram {
     uint64_t count;
     uint64_t of[LOAD_BUCKETS];
 };
+void load_note(struct load_histogram *histogram, uint64_t ns);
 double load_percentile_us(const struct load_histogram *histogram, double part);
 
 struct load;

@@ -40,7 +40,7 @@ void process_directory_make(void) {
     }
     build[len] = '\0';
     snprintf(run, sizeof run, "%s/bench-data-XXXXXX", build);
-    if (mkdtemp(run) == NULL) {
+    if (mkdtemp(run) == NULL || chmod(run, 0711) != 0) { /* databases run as users of their own */
         die("no directory");
     }
 }
@@ -64,8 +64,7 @@ const char *process_directory(void) {
 
 /* ---- Starting ---- */
 
-/* What it says goes to a file beside its data. */
-static pid_t spawn(const char *name, char *const *argv) {
+pid_t process_spawn(const char *name, char *const *argv) {
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/%s.out", run, name);
     pid_t parent = getpid();
@@ -90,11 +89,12 @@ static void pause_a_little(void) {
     nanosleep(&pause, NULL);
 }
 
-static void check_alive(const struct process *process, const char *name) {
+void process_check(const struct process *process, const char *name) {
     if (waitpid(process->id, NULL, WNOHANG) != 0) {
         fprintf(stderr, "bench: %s ended before it was ready\n", name);
         exit(1);
     }
+    pause_a_little();
 }
 
 /* One set for all servers of this run. */
@@ -106,7 +106,7 @@ static void certificates_make(char *program, char certificate[PATH_BYTES], char 
     snprintf(key, PATH_BYTES, "%s/tls/server-key.pem", run);
     char *argv[] = {program, make, dir, NULL};
     if (access(key, F_OK) != 0 &&
-        (waitpid(spawn("certificates", argv), &status, 0) < 0 || status != 0)) {
+        (waitpid(process_spawn("certificates", argv), &status, 0) < 0 || status != 0)) {
         die("no certificates");
     }
 }
@@ -122,11 +122,10 @@ struct process process_tenure(const char *name) {
                     "127.0.0.1:0", "--http",         "127.0.0.1:0", "--port-file",
                     port,          "--tls-listen",   "127.0.0.1:0", "--tls-cert-file",
                     certificate,   "--tls-key-file", key,           NULL};
-    struct process process = {.id = spawn(name, argv)};
+    struct process process = {.id = process_spawn(name, argv)};
     FILE *file = fopen(port, "re"); /* it appears whole */
     for (; file == NULL; file = fopen(port, "re")) {
-        check_alive(&process, program);
-        pause_a_little();
+        process_check(&process, program);
     }
     unsigned ports[4] = {0}; /* RESP, HTTP, UDP, RESP with TLS */
     char line[16];
@@ -142,8 +141,7 @@ struct process process_tenure(const char *name) {
     return process;
 }
 
-/* A port that nobody had a moment ago. */
-static uint16_t port_free(void) {
+uint16_t process_port_free(void) {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof address;
@@ -173,7 +171,7 @@ bool process_redis(const char *name, bool durable, struct process *ret_process) 
     if (access(program, X_OK) != 0) {
         return false;
     }
-    ret_process->port = port_free();
+    ret_process->port = process_port_free();
     snprintf(port, sizeof port, "%u", ret_process->port);
     snprintf(data, sizeof data, "%s/%s", run, name);
     if (mkdir(data, 0700) != 0) {
@@ -197,10 +195,9 @@ bool process_redis(const char *name, bool durable, struct process *ret_process) 
                     "--loglevel",
                     "warning",
                     NULL};
-    ret_process->id = spawn(name, argv);
+    ret_process->id = process_spawn(name, argv);
     while (!answers(ret_process->port)) {
-        check_alive(ret_process, "redis-server");
-        pause_a_little();
+        process_check(ret_process, "redis-server");
     }
     return true;
 }
@@ -226,7 +223,7 @@ void process_kill(const struct process *process) {
 
 static void member_start(struct process_etcd *members, unsigned index, const uint16_t peers[3],
                          char *initial) {
-    char name[8], data[PATH_BYTES], peer[32];
+    char name[16], data[PATH_BYTES], peer[32];
     char *client = members->endpoint[index];
     static char program[] = "/usr/bin/etcd"; /* Debian's */
     snprintf(name, sizeof name, "etcd%u", index);
@@ -242,39 +239,39 @@ static void member_start(struct process_etcd *members, unsigned index, const uin
                     initial,      "--quota-backend-bytes",
                     "4294967296", "--pre-vote",
                     NULL};
-    members->id[index] = spawn(name, argv);
+    members->id[index] = process_spawn(name, argv);
 }
 
-bool process_etcd(struct process_etcd *ret_members) {
+bool process_etcd(unsigned count, struct process_etcd *ret_members) {
     char initial[256] = "";
     uint16_t clients[3], peers[3];
     if (access("/usr/bin/etcd", X_OK) != 0) {
         return false;
     }
-    for (unsigned i = 0; i < 3; i++) {
+    ret_members->count = count;
+    for (unsigned i = 0; i < count; i++) {
         size_t len = strlen(initial);
-        clients[i] = port_free();
-        peers[i] = port_free();
+        clients[i] = process_port_free();
+        peers[i] = process_port_free();
         snprintf(ret_members->endpoint[i], sizeof ret_members->endpoint[i], "http://127.0.0.1:%u",
                  clients[i]);
         snprintf(initial + len, sizeof initial - len, "%setcd%u=http://127.0.0.1:%u",
                  i > 0 ? "," : "", i, peers[i]);
     }
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < count; i++) {
         member_start(ret_members, i, peers, initial);
     }
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < count; i++) {
+        struct process member = {.id = ret_members->id[i]};
         while (!answers(clients[i])) {
-            struct process member = {.id = ret_members->id[i]};
-            check_alive(&member, "etcd");
-            pause_a_little();
+            process_check(&member, "etcd");
         }
     }
     return true;
 }
 
 void process_etcd_stop(const struct process_etcd *members) {
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < members->count; i++) {
         struct process member = {.id = members->id[i]};
         process_kill(&member);
     }
@@ -296,14 +293,14 @@ static void secret_make(char path[PATH_BYTES]) {
 struct process process_node(const char *name, const struct process_etcd *members, bool init) {
     char program[PATH_BYTES], data[PATH_BYTES], port_file[PATH_BYTES], secret[PATH_BYTES];
     char endpoints[128], listen[32], http[32];
-    struct process process = {.port = port_free()};
+    struct process process = {.port = process_port_free()};
     snprintf(program, sizeof program, "%s/tenured", build);
     snprintf(data, sizeof data, "%s/%s", run, name);
     snprintf(port_file, sizeof port_file, "%s/%s.port", run, name);
     snprintf(endpoints, sizeof endpoints, "%s,%s,%s", members->endpoint[0], members->endpoint[1],
              members->endpoint[2]);
     snprintf(listen, sizeof listen, "127.0.0.1:%u", process.port);
-    snprintf(http, sizeof http, "127.0.0.1:%u", port_free());
+    snprintf(http, sizeof http, "127.0.0.1:%u", process_port_free());
     secret_make(secret);
     (void)unlink(port_file);
     char *argv[] = {program,      "--data",
@@ -315,10 +312,9 @@ struct process process_node(const char *name, const struct process_etcd *members
                     endpoints,    "--cluster-secret-file",
                     secret,       init ? "--cluster-init" : NULL,
                     NULL};
-    process.id = spawn(name, argv);
+    process.id = process_spawn(name, argv);
     while (access(port_file, F_OK) != 0) {
-        check_alive(&process, program);
-        pause_a_little();
+        process_check(&process, program);
     }
     return process;
 }

@@ -3,6 +3,7 @@
 #ifndef TN_BENCH_WORK_H
 #define TN_BENCH_WORK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum work {
@@ -22,7 +23,19 @@ static const unsigned work_bundle_counts[WORK_BUNDLE_POOLS] = {3, 3, 2};
 struct work_pool {
     const char *name;
     uint32_t values;
-    uint32_t held; /* before the measurement, by others */
+    uint32_t stride; /* the values 0, stride, 2 * stride, ... are free, the rest is held */
 };
+
+static inline bool work_pool_free(const struct work_pool *pool, uint32_t value) {
+    return value % pool->stride == 0;
+}
+
+static inline uint32_t work_pool_free_count(const struct work_pool *pool) {
+    return (pool->values + pool->stride - 1) / pool->stride;
+}
+
+static inline uint32_t work_pool_held_count(const struct work_pool *pool) {
+    return pool->values - work_pool_free_count(pool);
+}
 
 #endif
