@@ -2,38 +2,24 @@
 own, started, awaited by its port file, and stopped by its own process id."""
 import contextlib
 import os
-import re
 import resource
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-import time
 import unittest
 
 import redis
 
-BUILD = os.environ.get("TENURE_BUILD_DIR", "build")
+from patience import BUILD, COMPLAINT, PATIENCE, until
+
 TENURED = os.path.join(BUILD, "tenured")
-# Of a server with a fault, whether we or a library have found it.
-COMPLAINT = re.compile("Sanitizer|runtime error:|assertion failed:|: Assertion `")
-PATIENCE = 120.0  # it only matters when something fails: let it be long, for machines that are slow
 
 # A thousand sockets are nothing special here, for us and for the servers that we start.
 SOFT, HARD = resource.getrlimit(resource.RLIMIT_NOFILE)
 if SOFT < 4096:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, HARD), HARD))
-
-
-def until(condition, what):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        got = condition()
-        if got:
-            return got
-        time.sleep(0.01)
-    raise AssertionError("not within %d s: %s" % (PATIENCE, what))
 
 
 def text_of(path):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Machines of a cluster, played on this one: each has an address of the loopback network and a directory for its
 files, and what the pages for operators say is run by a shell with `ssh`, `scp`, `systemctl` and `journalctl` of
-ours. `systemctl start` reads the real units: their environment, their command, and Type=notify.
+ours. `systemctl start` reads the real units: their environment, their command, and Type=notify. `sleep` is short.
 
 As a program: `machines.py TOOL ARGUMENT...` is one of these tools."""
 import os
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from harness import BUILD, COMPLAINT, PATIENCE, until
+from patience import BUILD, COMPLAINT, PATIENCE, until
 
 SOURCE = os.path.abspath(os.environ.get("TENURE_SOURCE_DIR", "."))
 UNITS = {"tenured": os.path.join(SOURCE, "packaging/tenured.service"),
@@ -23,7 +23,9 @@ UNITS = {"tenured": os.path.join(SOURCE, "packaging/tenured.service"),
 PROGRAMS = {"/usr/bin/tenured": os.path.join(os.path.abspath(BUILD), "tenured"), "/usr/bin/etcd": "/usr/bin/etcd"}
 # Files of a machine, as opposed to those of the operator's.
 PLACES = re.compile(r"(?<![\w.])/(etc/(tenure|default|systemd)|var/lib/(tenure|etcd)|run/tenured|backup)\b")
-TOOLS = ("ssh", "scp", "systemctl", "journalctl", "apt-get", "chown", "runuser")
+TOOLS = ("ssh", "scp", "systemctl", "journalctl", "runuser")
+# What has nothing to do here; and pauses between two looks, which are too long for a test.
+STAND_INS = {"apt-get": "exit 0", "chown": "exit 0", "sleep": "exec /bin/sleep 0.05"}
 DOCUMENTED = "10.0.0."
 
 
@@ -183,10 +185,6 @@ def tool_runuser(_top, words):
     return subprocess.run(words[words.index("--") + 1:], check=False).returncode
 
 
-def tool_nothing(_top, _words):
-    return 0
-
-
 # ---- What tests use ----
 
 def network():
@@ -213,7 +211,9 @@ class Machines:
             for place in ("/run", "/backup", "/etc/tenure", "/etc/default", "/var/lib/tenure", "/var/lib/etcd"):
                 os.makedirs(machine.at(place))
         for name in TOOLS:
-            self.program(name, 'exec /usr/bin/python3 %s %s "$@"' % (os.path.abspath(__file__), name))
+            self.program(name, 'exec /usr/bin/python3 -S %s %s "$@"' % (os.path.abspath(__file__), name))
+        for name, line in STAND_INS.items():
+            self.program(name, line)
         for name in ("tenure", "tenured"):
             self.program(name, 'exec %s "$@"' % os.path.join(os.path.abspath(BUILD), name))
         # The operator's own files: the examples, for these addresses.
@@ -279,5 +279,5 @@ class Machines:
 
 if __name__ == "__main__":
     TOOL = {"ssh": tool_ssh, "scp": tool_scp, "systemctl": tool_systemctl, "journalctl": tool_journalctl,
-            "runuser": tool_runuser}.get(sys.argv[1], tool_nothing)
+            "runuser": tool_runuser}[sys.argv[1]]
     sys.exit(TOOL(os.environ["MACHINES"], sys.argv[2:]))

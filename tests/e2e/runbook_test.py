@@ -40,7 +40,8 @@ lease = 15m
 """
 
 
-TTL = "6"
+# Longer than the default where a busy machine must not change the owner.
+TTL = "4"
 # What a newcomer does in the end, as the page says.
 LEAVE = "kill %1 %3 %4\nwait\ntrap - EXIT\n"
 # As etcd's manual says, on each machine.
@@ -64,7 +65,7 @@ class Newcomer(unittest.TestCase):
         text = "".join(HERE).replace("127.0.0.1", machines.net + "1")
         peer = "http://%s1:2380" % machines.net
         said = machines.paste("set -m\ntrap 'kill $(jobs -p)' EXIT\n" + text + LEAVE, TENURE_HOST=machines.net + "1",
-                              TENURE_LEADER_TTL=TTL, ETCD_LISTEN_PEER_URLS=peer, ETCD_INITIAL_ADVERTISE_PEER_URLS=peer,
+                              ETCD_LISTEN_PEER_URLS=peer, ETCD_INITIAL_ADVERTISE_PEER_URLS=peer,
                               ETCD_INITIAL_CLUSTER="default=" + peer)
         for wanted in (r"\b30000\b", r"\b30001\b", r"(?m)^a +follower", r"(?m)^b +owner"):
             self.assertRegex(said, wanted)
@@ -85,7 +86,7 @@ class Runbook(unittest.TestCase):
         cls.machines = Machines(4)
         cls.addClassCleanup(cls.machines.remove)
         cls.leases, cls.followed = [], set()
-        # What fills etcd shall not take long, and a busy machine shall not change the owner.
+        # What fills etcd shall not take long.
         cls.machines.paste("sed -i 's/^.cluster.$/&\\nleader_ttl = %s/' packaging/cluster/tenured.conf" % TTL)
         cls.machines.paste("sed -i 's/BYTES=.*/BYTES=16777216/' packaging/cluster/?/etcd")
 
@@ -112,8 +113,10 @@ class Runbook(unittest.TestCase):
             self.leases.append((got["lease"], got["epoch"]))
 
     def intact(self):
-        """All leases verify, in one go, and another one can be had."""
-        self.paste("\n".join("tenure verify %s %s" % lease for lease in self.leases))
+        """All leases are there, the last one verifies, and another one can be had."""
+        found = json.loads(self.paste("tenure --json leases"))["leases"]
+        self.assertLessEqual(set(self.leases), {(row["lease"], row["epoch"]) for row in found})
+        self.paste("tenure verify %s %s" % self.leases[-1])
         self.alloc()
 
     def roles(self, **wanted):
