@@ -12,6 +12,8 @@
 
 #define NODE_PAUSE_NS 1000000000u /* the thread looks around this often */
 #define NODE_KEYS_AGAIN_MS 30000u /* a standby looks for new keys this often */
+/* Before it ends: systemd gives up a unit that ends five times in 10 s. */
+#define NODE_FULL_MS 3000u
 
 static uint64_t boot_ms(const struct node *node) {
     return node->os->clock_boot_ms(node->os->ctx);
@@ -166,12 +168,18 @@ static void lead_refused(struct node *node, const char *reason) {
 
 /* A state cannot be replaced while it is served: the next start does it. A name is freed by the other node. */
 static void end_check(struct node *node) {
+    static const char *const events[] = {
+        [NODE_FULL] = "disk_full", [NODE_BEHIND] = "behind", [NODE_DUPLICATE] = "name_taken"};
     char reason[NODE_REASON_MAX];
     enum node_end end = node->ends ? NODE_GOES_ON : node_log_end(node, reason);
     if (end != NODE_GOES_ON) {
-        server_log(end == NODE_BEHIND ? "behind" : "name_taken", "node=%s reason=\"%s\"",
-                   config_text(node->config, CONFIG_NODE), reason);
+        server_log(events[end], "node=%s reason=\"%s\"", config_text(node->config, CONFIG_NODE),
+                   reason);
         node->ends = true;
+        node->end_at_ms = boot_ms(node) + (end == NODE_FULL ? NODE_FULL_MS : 0);
+    }
+    if (node->ends && boot_ms(node) >= node->end_at_ms) {
+        node->end_at_ms = UINT64_MAX;
         (void)kill(getpid(), SIGTERM);
     }
 }

@@ -33,7 +33,8 @@ struct node {
     struct notes notes;
     uint8_t boot_id[LOG_BOOT_ID_BYTES];
     pthread_t thread;
-    bool ends;       /* the thread's: it cannot follow, and the process ends */
+    bool ends; /* the thread's: it cannot follow, and the process ends */
+    uint64_t end_at_ms;
     uv_mutex_t lock; /* everything below */
     uv_cond_t changed;
     bool news; /* the role may have changed */
@@ -64,6 +65,7 @@ bool node_log_has_gap(const struct node *node);
 #define NODE_REASON_MAX 512u
 enum node_end {
     NODE_GOES_ON,
+    NODE_FULL,      /* its disk has no room for the copy, and it has not begun to follow */
     NODE_BEHIND,    /* etcd no longer has what it needs next */
     NODE_DUPLICATE, /* another node has its name */
 };

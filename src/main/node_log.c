@@ -183,6 +183,8 @@ enum node_end node_log_end(const struct node *node, char reason[NODE_REASON_MAX]
         return NODE_BEHIND;
     case REPLICA_TROUBLE_DUPLICATE:
         return NODE_DUPLICATE;
+    case REPLICA_TROUBLE_NO_ROOM:
+        return NODE_FULL;
     default:
         return NODE_GOES_ON;
     }

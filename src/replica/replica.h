@@ -80,6 +80,8 @@ struct etcd;
     X(DIVERGED, "the log in etcd does not continue what this node has: its chain differs", true)   \
     X(DUPLICATE, "another running node has the same name", true)                                   \
     X(COPY, "the local copy of the log cannot be written", true)                                   \
+    X(NO_ROOM, "the disk of the local copy is full: free space on it, and start the node again",   \
+      true)                                                                                        \
     X(ENGINE, "the engine takes no more batches", true)                                            \
     X(CLOSED, "the cluster was closed for good", false)                                            \
     X(FULL, "etcd's database is near its quota: writes are refused", false)                        \

@@ -52,8 +52,10 @@ static bool local_begin(struct replica *r) {
                            tn_status_text(status));
         }
     }
-    if (status != TN_OK) {
-        replica_in_trouble(r, REPLICA_TROUBLE_COPY, "%.140s", error.text);
+    if (status !=
+        TN_OK) { /* the local log can be opened for writing once in the life of a process */
+        replica_in_trouble(r, status == TN_NOSPACE ? REPLICA_TROUBLE_NO_ROOM : REPLICA_TROUBLE_COPY,
+                           "%.140s", error.text);
     }
     return status == TN_OK;
 }

@@ -140,6 +140,29 @@ static void an_owner_with_a_full_disk_gives_the_log_up(void **state) {
     group_close(&group);
 }
 
+/* The local log cannot be opened for writing: the node says so, and the next start goes on. */
+static void a_node_that_starts_on_a_full_disk_says_so(void **state) {
+    (void)state;
+    struct group_node *owner = group_begin(&group, 2);
+    struct group_node *other = &group.nodes[1 - owner->n];
+    group_appends(owner, 10);
+    assert_true(group_settle(&group, 5000));
+    group_kill(&group, other->n);
+    fakeos_space_set(other->disk, fakeos_space_used(other->disk));
+    group_start(&group, other->n, NULL);
+    group_run(&group, 10000);
+    assert_int_equal(group_trouble(other), REPLICA_TROUBLE_NO_ROOM);
+    assert_non_null(strstr(other->notice, "start the node again"));
+    group_appends(owner, 10);
+    group_stop(&group, other->n);
+    fakeos_space_set(other->disk, UINT64_MAX);
+    group_start(&group, other->n, NULL);
+    assert_true(group_settle(&group, 10000));
+    assert_int_equal(other->lsn, owner->lsn);
+    group_check(&group);
+    group_close(&group);
+}
+
 /* Nobody else can take over: what is asked of the node is refused, and does not wait for ever. */
 static void a_lone_node_with_a_full_disk_refuses_and_recovers(void **state) {
     (void)state;
@@ -243,6 +266,7 @@ int main(void) {
         cmocka_unit_test(a_head_that_was_found_is_not_heard_by_giving_up),
         cmocka_unit_test(a_follower_that_starts_is_stale_until_it_hears_an_owner),
         cmocka_unit_test(an_owner_with_a_full_disk_gives_the_log_up),
+        cmocka_unit_test(a_node_that_starts_on_a_full_disk_says_so),
         cmocka_unit_test(a_lone_node_with_a_full_disk_refuses_and_recovers),
         cmocka_unit_test(a_closing_owner_with_an_incomplete_copy_stays_a_member),
         cmocka_unit_test(closing_that_was_not_done_is_withdrawn),
