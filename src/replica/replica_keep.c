@@ -201,22 +201,28 @@ static void node_take(struct replica *r, struct replica_node *out, unsigned *cou
     node.skew_ms = (int64_t)(node.wall_ms - r->os->clock_wall_ms(r->os->ctx));
     for (unsigned i = 0; i < r->node_count; i++) {
         const struct replica_node *before = &r->nodes[i];
-        if (strcmp(before->name, node.name) == 0 && before->beat == node.beat &&
-            replica_nonce_equal(&before->instance, &node.instance)) {
+        if (strcmp(before->name, node.name) != 0) {
+            continue;
+        }
+        if (before->beat == node.beat && replica_nonce_equal(&before->instance, &node.instance)) {
             node.seen_ms = before->seen_ms;
             node.skew_ms = before->skew_ms;
+            node.lives = before->lives;
+        } else {
+            node.lives = true;
         }
     }
     out[(*count)++] = node;
 }
 
-/* Clocks that differ from those of most others make takeovers wait for T longer. */
+/* Clocks that differ from those of most others make takeovers wait for T longer. A record that was only found
+ * may be of any time: all nodes may have been down. */
 static void skew_judge(struct replica *r) {
     unsigned others = 0;
     unsigned apart = 0;
     for (unsigned i = 0; i < r->node_count; i++) {
         const struct replica_node *node = &r->nodes[i];
-        if (strcmp(node->name, r->options.node) != 0 && node->beat >= REPLICA_BEAT_MS &&
+        if (strcmp(node->name, r->options.node) != 0 && node->lives &&
             r->now_ms - node->seen_ms < 2 * (uint64_t)REPLICA_BEAT_MS) {
             others++;
             apart += node->skew_ms > SKEW_MS || node->skew_ms < -SKEW_MS;

@@ -42,6 +42,7 @@ struct replica_node {
     /* Not in the record. */
     uint64_t seen_ms; /* boot time of the reader when it last saw a change of the record */
     uint64_t age_ms;  /* since then */
+    bool lives;       /* the reader has seen a change: it was not only found */
     int64_t skew_ms;  /* its wall clock before ours, when it was seen */
 };
 

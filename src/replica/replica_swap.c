@@ -283,7 +283,8 @@ void replica_append_refuse(struct replica *r, enum tn_status status) {
 static void on_lead(struct replica *r, const struct replica_effect *effect) {
     replica_lock(r);
     r->takes = true;
-    r->lead_heard = effect->heard;
+    /* Without either, the wall clock counts: it must not if most other nodes have another one. */
+    r->lead_heard = effect->heard || r->keep.skewed;
     r->lead_epoch = effect->to.epoch;
     r->lead_now_ms = effect->to.now_ms;
     r->lead_stamp_ms = effect->to.stamp_ms;
