@@ -138,6 +138,9 @@ static void on_beat(void *ctx, const struct etcd_answer *answer) {
             keep->denied = false;
             replica_trouble_over(r, REPLICA_TROUBLE_DENIED);
         }
+        if (!keep->named) { /* the table has this node from its beginning on */
+            keep->list_ms = r->now_ms;
+        }
         record_named(r, true);
     } else if (answer->outcome == ETCD_COMPARE_FAILED && answer->op_count == 1 &&
                answer->ops[0].found.count > 0) {
