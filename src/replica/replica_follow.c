@@ -131,15 +131,20 @@ static enum applied batch_apply(struct replica *r, struct tn_bytes value,
     return APPLIED_OK;
 }
 
-static enum applied kv_apply(struct replica *r, const struct etcd_kv *kv) {
+/* False: a foreign key. */
+static bool kv_lsn(const struct replica *r, const struct etcd_kv *kv, uint64_t *ret_lsn) {
     struct replica_key first = replica_key_log(r, 0);
     uint32_t before = first.len - REPLICA_KEY_DIGITS;
+    return kv->key.len == first.len &&
+           replica_key_read(tn_bytes_of(kv->key.at + before, REPLICA_KEY_DIGITS), ret_lsn);
+}
+
+static enum applied kv_apply(struct replica *r, const struct etcd_kv *kv) {
     uint64_t lsn = 0;
     struct log_batch batch;
     struct replica_stamp stamp;
-    if (kv->key.len != first.len ||
-        !replica_key_read(tn_bytes_of(kv->key.at + before, REPLICA_KEY_DIGITS), &lsn)) {
-        return APPLIED_OLD; /* a foreign key */
+    if (!kv_lsn(r, kv, &lsn)) {
+        return APPLIED_OLD;
     }
     if (lsn != r->position.next_lsn) {
         return lsn < r->position.next_lsn ? APPLIED_OLD : APPLIED_GAP;
@@ -205,6 +210,10 @@ static bool change_take(struct replica *r, const struct etcd_change *change) {
         return r->follow.state == FOLLOW_WATCHING;
     }
     enum applied applied = kv_apply(r, &change->kv);
+    if (applied == APPLIED_BAD || applied == APPLIED_VERSION) {
+        replica_follow_restart(r, 0); /* a read tells whether it is in the log at all */
+        return false;
+    }
     if (applied != APPLIED_OK && applied != APPLIED_OLD) {
         applied_not(r, applied);
         return false;
@@ -320,7 +329,13 @@ static void chain_learn(struct replica *r, const struct replica_head *head) {
 static void batches_take(struct replica *r, const struct etcd_answer *answer,
                          const struct replica_head *head) {
     const struct etcd_found *found = &answer->ops[2].found;
-    for (uint32_t i = 0; i < found->count; i++) {
+    bool beyond = false;
+    for (uint32_t i = 0; i < found->count && !beyond; i++) {
+        uint64_t lsn = 0;
+        beyond = kv_lsn(r, &found->kvs[i], &lsn) && lsn > head->lsn;
+        if (beyond) { /* no owner has put it there: it is not in the log */
+            break;
+        }
         enum applied applied = kv_apply(r, &found->kvs[i]);
         if (applied == APPLIED_GAP) {
             replica_in_trouble(r, REPLICA_TROUBLE_BEHIND, "log position %" PRIu64,
@@ -333,7 +348,7 @@ static void batches_take(struct replica *r, const struct etcd_answer *answer,
     }
     chain_learn(r, head);
     replica_tell_applied(r);
-    if (found->more) {
+    if (found->more && !beyond) {
         replica_follow_restart(r, 0);
         return;
     }

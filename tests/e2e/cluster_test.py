@@ -3,13 +3,14 @@ where it was, and nothing that was acknowledged is lost."""
 import json
 import os
 import signal
+import socket
 import tempfile
 import unittest
 
 import redis
 
 from cluster import Cluster
-from harness import text_of, until
+from harness import PATIENCE, text_of, until
 
 POOL = ("POOL", "CREATE", "p", "RANGE", "1", "1000", "LEASE", "3600")
 
@@ -99,6 +100,27 @@ class Failover(unittest.TestCase):
         self.assertIs(self.cluster.owner(), self.node)
         self.assertEqual(verified(self.node.client(), second)["epoch"], second["epoch"])
         owner.start()
+
+    def test_an_owner_that_was_stopped_answers_nothing_that_waited_for_it(self):
+        """Writes and reads that were sent meanwhile: the log has another owner and other leases by now."""
+        with socket.create_connection(("127.0.0.1", self.node.port), PATIENCE) as client:
+            client.sendall(b"PING\r\n")
+            self.assertEqual(client.recv(7), b"+PONG\r\n")
+            self.node.process.send_signal(signal.SIGSTOP)
+            client.sendall(b"".join(b"ALLOC p waited/%d\r\nPOOL INFO p\r\n" % i for i in range(200)))
+            owner = self.cluster.others(self.node)[0]
+            until(lambda: owner.role() == "master", "another owner")
+            got = lease(owner.client(), "b")
+            self.node.process.send_signal(signal.SIGCONT)
+            replies, more = b"", True
+            while more and replies.count(b"\r\n") < 400:  # it may close the connection first
+                more = client.recv(65536)
+                replies += more
+        self.assertEqual({line[:1] for line in replies.split(b"\r\n") if line} - {b"-"}, set(), replies[:500])
+        until(lambda: self.node.role() == "slave", "the first owner to follow")
+        self.assertEqual(verified(owner.client(), got)["epoch"], got["epoch"])
+        rows = owner.client().execute_command("LEASES")
+        self.assertEqual(len(dict(zip(rows[::2], rows[1::2]))["leases"]), 1)
 
     def test_an_owner_that_is_told_to_stop_gives_the_log_up(self):
         got = lease(self.node.client(), "a")

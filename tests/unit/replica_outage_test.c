@@ -140,6 +140,69 @@ static void an_owner_with_a_full_disk_gives_the_log_up(void **state) {
     group_close(&group);
 }
 
+/* One standby has no room: the others serve and take over as before, and it takes part again when it has. */
+static void a_follower_with_a_full_disk_holds_up_nobody(void **state) {
+    (void)state;
+    struct group_node *owner = group_begin(&group, 3);
+    struct group_node *full = &group.nodes[(owner->n + 1) % 3];
+    struct group_node *third = &group.nodes[(owner->n + 2) % 3];
+    fakeos_space_set(full->disk, fakeos_space_used(full->disk) + 4096);
+    for (unsigned i = 0; i < 10000 && group_trouble(full) != REPLICA_TROUBLE_COPY_FULL; i++) {
+        group_appends(owner, 1);
+    }
+    group_run(&group, 2 * GROUP_TTL_MS);
+    assert_int_equal(group_trouble(full), REPLICA_TROUBLE_COPY_FULL);
+    assert_int_equal(group_trouble(owner), REPLICA_TROUBLE_NONE);
+    assert_int_equal(full->lsn, owner->lsn); /* it follows in memory */
+    group_kill(&group, owner->n);
+    assert_ptr_equal(group_await_owner(&group, 5000), third);
+    group_appends(third, 5);
+    group_kill(&group, third->n);
+    group_run(&group, 20000);
+    assert_null(group_owner(&group));
+    fakeos_space_set(full->disk, UINT64_MAX);
+    assert_ptr_equal(group_await_owner(&group, 10000), full);
+    group_appends(full, 5);
+    group_check(&group);
+    group_close(&group);
+}
+
+/* ---- A node that stood still ---- */
+
+/* Longer than etcd keeps what it needs: it ends, and begins with a snapshot of another node. */
+static void a_follower_that_stood_still_beyond_all_retention_is_seeded(void **state) {
+    static const struct group_start seeds = {.seed = true};
+    (void)state;
+    struct group_node *owner = group_begin(&group, 3);
+    struct group_node *still = &group.nodes[(owner->n + 1) % 3];
+    struct group_node *third = &group.nodes[(owner->n + 2) % 3];
+    group_appends(owner, 10);
+    assert_true(group_settle(&group, 5000));
+    still->hangs_until_ms = group.now_ms + 4200000;
+    for (unsigned i = 0; i < 4; i++) { /* more than an hour, after which it does not count */
+        group_appends(owner, 20);
+        group_run(&group, 1000);
+        group_snapshot(owner);
+        group_snapshot(third);
+        group_run(&group, 999000);
+    }
+    for (unsigned i = 0; i < 3; i++) { /* trimming rides on appends */
+        group_appends(owner, 5);
+        group_run(&group, 10000);
+    }
+    fakeetcd_compact(group.fake, fakeetcd_revision(group.fake));
+    group_run(&group, still->hangs_until_ms - group.now_ms + 20000);
+    assert_int_equal(group_trouble(still), REPLICA_TROUBLE_BEHIND);
+    assert_int_equal(still->lsn, 10);
+    group_stop(&group, still->n);
+    group_start(&group, still->n, &seeds);
+    assert_true(still->seeded_lsn > 10);
+    assert_true(group_settle(&group, 10000));
+    assert_int_equal(still->lsn, owner->lsn);
+    group_check(&group);
+    group_close(&group);
+}
+
 /* The local log cannot be opened for writing: the node says so, and the next start goes on. */
 static void a_node_that_starts_on_a_full_disk_says_so(void **state) {
     (void)state;
@@ -266,6 +329,8 @@ int main(void) {
         cmocka_unit_test(a_head_that_was_found_is_not_heard_by_giving_up),
         cmocka_unit_test(a_follower_that_starts_is_stale_until_it_hears_an_owner),
         cmocka_unit_test(an_owner_with_a_full_disk_gives_the_log_up),
+        cmocka_unit_test(a_follower_with_a_full_disk_holds_up_nobody),
+        cmocka_unit_test(a_follower_that_stood_still_beyond_all_retention_is_seeded),
         cmocka_unit_test(a_node_that_starts_on_a_full_disk_says_so),
         cmocka_unit_test(a_lone_node_with_a_full_disk_refuses_and_recovers),
         cmocka_unit_test(a_closing_owner_with_an_incomplete_copy_stays_a_member),
