@@ -6,12 +6,27 @@
  * trusted to have failed completely. */
 #include "engine/internal.h"
 
+/* The local log answers before append returns: then no thread sleeps, and none is woken. */
+enum append_state { APPEND_UNDER_WAY, APPEND_AWAITED, APPEND_DONE };
+
 /* ctx is the engine. The word is moved last: the leader may go on at once. */
 static void append_done(void *ctx, enum tn_status status) {
     struct engine *engine = ctx;
     engine->append_status = status;
-    atomic_store_explicit(&engine->appended, 1, memory_order_release);
-    engine_park_wake(&engine->appended);
+    if (atomic_exchange(&engine->appended, APPEND_DONE) == APPEND_AWAITED) {
+        engine_park_wake(&engine->appended);
+    }
+}
+
+static void append_await(struct engine *engine) {
+    uint32_t state = APPEND_UNDER_WAY;
+    while (state != APPEND_DONE) {
+        if (state == APPEND_AWAITED ||
+            atomic_compare_exchange_strong(&engine->appended, &state, APPEND_AWAITED)) {
+            engine_park_wait(&engine->appended, APPEND_AWAITED);
+        }
+        state = atomic_load(&engine->appended);
+    }
 }
 
 /* One writer: the leader. */
@@ -37,11 +52,9 @@ void engine_log_asked(struct engine *engine, uint64_t now_ns) {
 static enum tn_status append_wait(struct engine *engine, const struct log_batch *batch) {
     uint64_t started_ns = engine->os->clock_boot_ns(engine->os->ctx);
     engine_log_asked(engine, started_ns);
-    atomic_store_explicit(&engine->appended, 0, memory_order_relaxed);
+    atomic_store_explicit(&engine->appended, APPEND_UNDER_WAY, memory_order_relaxed);
     engine->log->verbs->append(engine->log, batch, append_done, engine);
-    while (atomic_load_explicit(&engine->appended, memory_order_acquire) == 0) {
-        engine_park_wait(&engine->appended, 0);
-    }
+    append_await(engine);
     uint64_t ended_ns = engine->os->clock_boot_ns(engine->os->ctx);
     engine_log_asked(engine, 0);
     if (engine->append_status == TN_OK) {

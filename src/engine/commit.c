@@ -90,6 +90,32 @@ void engine_commit_tick(struct engine *engine, struct engine_request *request) {
     commit_put(engine, request, engine_tick_command(), KERNEL_COMMAND_MIN);
 }
 
+/* A thread that is woken while the caller still has the lock runs into it at once and sleeps again, which
+ * costs a lone client two more changes of threads. So the commit thread is woken after the lock is let go.
+ * The word changes before: a thread that is about to sleep sees it. */
+void engine_commit_rouse(struct engine *engine) {
+    atomic_fetch_add_explicit(&engine->thread_word, 1, memory_order_seq_cst);
+    engine->rouse = true;
+}
+
+void engine_commit_unlock(struct engine *engine) {
+    bool rouse = engine->rouse;
+    engine->rouse = false;
+    pthread_mutex_unlock(&engine->submit_lock);
+    if (rouse) {
+        engine_park_wake(&engine->thread_word);
+    }
+}
+
+/* Lets go of submit_lock until the filling batch was taken. */
+static void commit_wait_room(struct engine *engine) {
+    if (engine->rouse) {
+        engine->rouse = false;
+        engine_park_wake(&engine->thread_word);
+    }
+    pthread_cond_wait(&engine->room, &engine->submit_lock);
+}
+
 /* Somebody must commit what was enqueued. True: the caller itself must. With submit_lock held. */
 static bool commit_call_leader(struct engine *engine, bool blocking) {
     if (engine->leading) {
@@ -98,7 +124,7 @@ static bool commit_call_leader(struct engine *engine, bool blocking) {
     engine->leading = true;
     engine->thread_leads = !blocking && !engine->options.no_threads;
     if (engine->thread_leads) {
-        engine_park_bump(&engine->thread_word);
+        engine_commit_rouse(engine);
     }
     return !engine->thread_leads;
 }
@@ -139,7 +165,7 @@ static enum tn_result commit_submit(struct engine *engine, struct engine_request
         lead = commit_call_leader(engine, false);
     }
     engine_delay_look(engine);
-    pthread_mutex_unlock(&engine->submit_lock);
+    engine_commit_unlock(engine);
     if (lead) {
         int cancel = engine_cancel_hold();
         engine_commit_lead(engine, NULL);
@@ -162,7 +188,7 @@ void engine_submit_now(struct engine *engine) {
     pthread_mutex_lock(&engine->submit_lock);
     commit_gathered(engine);
     engine_delay_look(engine);
-    pthread_mutex_unlock(&engine->submit_lock);
+    engine_commit_unlock(engine);
 }
 
 /* Waits for room in the filling batch and enters it. True in *ret_lead: no thread leads yet, so the
@@ -179,7 +205,7 @@ static enum tn_result commit_enter(struct engine *engine, struct engine_request 
         }
         commit_gathered(engine);
         TN_ASSERT(engine->leading);
-        pthread_cond_wait(&engine->room, &engine->submit_lock);
+        commit_wait_room(engine);
     }
     if (verdict == TN_R_OK) {
         engine->gathering = false; /* the caller may be the one who gathers, and it waits now */
@@ -189,7 +215,7 @@ static enum tn_result commit_enter(struct engine *engine, struct engine_request 
     }
     engine_delay_look(engine);
     *ret_lead = verdict == TN_R_OK && commit_call_leader(engine, true);
-    pthread_mutex_unlock(&engine->submit_lock);
+    engine_commit_unlock(engine);
     return verdict;
 }
 
@@ -340,7 +366,7 @@ void engine_commit_pass(struct engine *engine, bool is_thread) {
         pthread_cond_broadcast(&engine->drained);
     } else if (!engine->options.no_threads && !is_thread) {
         engine->thread_leads = true;
-        engine_park_bump(&engine->thread_word);
+        engine_commit_rouse(engine);
     }
 }
 
@@ -351,7 +377,7 @@ static bool commit_give(struct engine *engine, struct engine_batch *batch, bool 
     engine->committing = 0;
     engine_commit_pass(engine, is_thread);
     bool more = engine->leading && engine->options.no_threads;
-    pthread_mutex_unlock(&engine->submit_lock);
+    engine_commit_unlock(engine);
     return more;
 }
 

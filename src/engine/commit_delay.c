@@ -44,7 +44,7 @@ static bool delay_over(const struct engine *engine) {
 void engine_delay_look(struct engine *engine) {
     if (engine->delay.waits && delay_over(engine)) {
         engine->delay.waits = false;
-        engine_park_bump(&engine->thread_word);
+        engine_commit_rouse(engine);
     }
 }
 

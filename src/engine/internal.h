@@ -182,6 +182,7 @@ struct engine {
     bool leading;        /* a thread commits, or has been told to */
     bool thread_leads;   /* that thread is the commit thread */
     bool gathering;      /* more is to come: the filling batch is not taken */
+    bool rouse;          /* engine_commit_unlock wakes the commit thread */
     bool closing;
     enum engine_role role;            /* moved by engine_role_move only */
     bool owned;                       /* the log is ours */
@@ -193,7 +194,7 @@ struct engine {
     uint64_t overloads;
 
     /* The leader's own. */
-    _Alignas(ENGINE_LINE) engine_park_word appended; /* 1: append_status is there */
+    _Alignas(ENGINE_LINE) engine_park_word appended; /* enum append_state */
     enum tn_status append_status;
     uint64_t lsn_least;   /* of a new command: the log may have passed over LSNs at this start */
     bool limits_prepared; /* for the LIMITS command that comes next */
@@ -286,6 +287,9 @@ uint64_t engine_clock_stamp(struct engine *engine);
 /* commit.c */
 /* Commits one batch. `self` is the blocking caller that does it, NULL the commit thread. */
 void engine_commit_lead(struct engine *engine, struct engine_waiter *self);
+/* With submit_lock held: the commit thread must look. engine_commit_unlock lets go of the lock, then wakes it. */
+void engine_commit_rouse(struct engine *engine);
+void engine_commit_unlock(struct engine *engine);
 /* With submit_lock held, by the leader: it is one no more, unless it is the commit thread and there
  * is more to do. */
 void engine_commit_pass(struct engine *engine, bool is_thread);
