@@ -111,6 +111,9 @@ static void result_done(struct protocol_writer *w, const struct protocol_command
     bool values = row->verb == KERNEL_VERB_ALLOC || row->verb == KERNEL_VERB_RESERVE ||
                   row->verb == KERNEL_VERB_IMPORT;
     bool waited = result->waited_ms != 0;
+    if (lease && number == NULL && protocol_render_quick(w, result, values)) {
+        return;
+    }
     protocol_write_map(w, 3 + (lease ? 4u : 0u) + (number != NULL) + values + event + waited);
     KEY(w, "6", "result");
     protocol_write_text(w, tn_result_name(result->code));

@@ -28,6 +28,10 @@ uint32_t protocol_event_id_format(uint64_t lsn, uint32_t index, char out[PROTOCO
 
 void protocol_render_result(struct protocol_writer *w, const struct protocol_command *row,
                             const struct kernel_result *result);
+/* render_quick.c, for render.c: OK or NOOP with a lease, in RESP, with one value that is a number if there are
+ * `values`. False: it is another result or there is little room, and nothing was written. */
+bool protocol_render_quick(struct protocol_writer *w, const struct kernel_result *result,
+                           bool values);
 /* BUSY, with the holder of the lease that is in the way. Without it the lease is not told either: it is
  * for users who may see it. */
 void protocol_render_busy(struct protocol_writer *w, const struct protocol_command *row,
