@@ -24,6 +24,32 @@ bool protocol_word_ends_list(struct tn_bytes word) {
     return protocol_word_is(word, "OPID", 4) || protocol_word_is(word, "REASON", 6);
 }
 
+/* The commands that clients send without end, as they are mostly written. None of them has a second word. */
+static const struct {
+    char word[sizeof(uint64_t) + 1]; /* and zeros */
+    uint8_t len;
+    uint8_t id; /* enum protocol_id */
+} often[] = {
+#define OFTEN(name) \
+    { #name, sizeof(#name) - 1, PROTOCOL_##name }
+    OFTEN(ALLOC), OFTEN(RELEASE), OFTEN(TOUCH), OFTEN(RESERVE), OFTEN(ACTIVATE), OFTEN(PING),
+#undef OFTEN
+};
+
+static const struct protocol_command *find_often(struct tn_bytes word) {
+    char key[sizeof(uint64_t)] = {0};
+    if (word.len > sizeof key) {
+        return NULL;
+    }
+    memcpy(key, word.at, word.len);
+    for (size_t i = 0; i < sizeof often / sizeof often[0]; i++) {
+        if (word.len == often[i].len && memcmp(key, often[i].word, sizeof key) == 0) {
+            return &protocol_table[often[i].id];
+        }
+    }
+    return NULL;
+}
+
 /* The first row whose word begins with this letter or a later one. */
 static uint32_t first_row(uint8_t letter) {
     uint32_t low = 0;
@@ -46,6 +72,11 @@ const struct protocol_command *protocol_command_find(const struct tn_bytes *argv
     *ret_container = false;
     if (argc == 0 || argv[0].len == 0) {
         return NULL;
+    }
+    const struct protocol_command *found = find_often(argv[0]);
+    if (found != NULL) {
+        *ret_container = true;
+        return found;
     }
     uint8_t letter = upper(argv[0].at[0]);
     for (uint32_t i = first_row(letter); i < PROTOCOL_COMMANDS; i++) {

@@ -47,6 +47,31 @@ size_t protocol_utf8_cut(const uint8_t *at, size_t len) {
     return 0;
 }
 
+/* Whether all of eight bytes are printable ASCII: none has its high bit set, is below a blank, or is 0x7f. A
+ * subtraction borrows from the next byte only behind a byte that is not printable itself. */
+static bool eight_are_printable(uint64_t eight) {
+    const uint64_t ones = UINT64_MAX / 255;
+    uint64_t control = eight - ones * 0x20;
+    uint64_t delete = eight + ones;
+    return ((eight | control | delete) & ones * 0x80) == 0;
+}
+
+/* Eight bytes at a time, the last of them again if need be. */
+static bool is_printable(struct tn_bytes name) {
+    uint32_t at = 0;
+    if (name.len < sizeof(uint64_t)) {
+        uint64_t eight = 0x2020202020202020u;
+        memcpy(&eight, name.at, name.len);
+        return eight_are_printable(eight);
+    }
+    for (; name.len - at > sizeof(uint64_t); at += (uint32_t)sizeof(uint64_t)) {
+        if (!eight_are_printable(tn_load64(name.at + at))) {
+            return false;
+        }
+    }
+    return eight_are_printable(tn_load64(name.at + name.len - sizeof(uint64_t)));
+}
+
 const char *protocol_name_fault(struct tn_bytes name, uint32_t max) {
     if (name.len == 0) {
         return "it is empty";
@@ -54,14 +79,15 @@ const char *protocol_name_fault(struct tn_bytes name, uint32_t max) {
     if (name.len > max) {
         return max == 64 ? "it is longer than 64 bytes" : "it is too long";
     }
-    bool ascii = true;
+    if (is_printable(name)) {
+        return NULL;
+    }
     for (uint32_t i = 0; i < name.len; i++) {
         if (name.at[i] < ' ' || name.at[i] == 0x7f) {
             return "it contains control characters";
         }
-        ascii = ascii && name.at[i] < 0x80;
     }
-    return ascii || protocol_utf8_valid(name) ? NULL : "it is not valid UTF-8";
+    return protocol_utf8_valid(name) ? NULL : "it is not valid UTF-8";
 }
 
 /* ---- JSON ---- */
