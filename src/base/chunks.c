@@ -120,6 +120,10 @@ uint32_t tn_text_next(const struct tn_table *chunks, uint32_t chunk) {
 uint32_t tn_text_get(const struct tn_table *chunks, uint32_t ref, void *out, size_t capacity) {
     uint8_t *to = out;
     struct walk walk = walk_begin(chunks, ref);
+    if (walk.len <= PAYLOAD - LENGTH_BYTES && capacity >= PAYLOAD - LENGTH_BYTES) {
+        memcpy(to, walk.part.at, PAYLOAD - LENGTH_BYTES); /* most names: a copy of fixed size */
+        return walk.len;
+    }
     do {
         size_t room = capacity - walk.done;
         size_t n = walk.part.len < room ? walk.part.len : room;

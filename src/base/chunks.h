@@ -29,7 +29,7 @@ uint32_t tn_text_len(const struct tn_table *chunks, uint32_t ref);
 /* The chunk that follows `chunk` in a text, or TN_NONE. */
 uint32_t tn_text_next(const struct tn_table *chunks, uint32_t chunk);
 
-/* Copies at most `capacity` bytes; returns the full length. */
+/* Copies at most `capacity` bytes and returns the full length. Bytes of `out` after the text are undefined. */
 uint32_t tn_text_get(const struct tn_table *chunks, uint32_t ref, void *out, size_t capacity);
 
 bool tn_text_equal(const struct tn_table *chunks, uint32_t ref, struct tn_bytes text);
