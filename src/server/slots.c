@@ -49,7 +49,10 @@ struct server_slot *server_slot_take(struct server_slots *slots, struct server_c
     slots->counters->calls[row->id]++;
     slot->client = client;
     slot->next = NULL;
-    slot->answer = (struct server_answer){.code = TN_R_OK};
+    slot->answer.code = TN_R_OK;
+    if (client->encoding == PROTOCOL_JSON) { /* HTTP sends the rest of it in headers */
+        slot->answer = (struct server_answer){.code = TN_R_OK};
+    }
     slot->begun_ns = client->begun_ns;
     slot->encoding = client->encoding;
     slot->done = false;
@@ -267,6 +270,7 @@ static void slot_fetch(const struct server_slot *slot) {
     __builtin_prefetch(&slot->request.result);
     __builtin_prefetch((const uint8_t *)&slot->request.result + 64);
     __builtin_prefetch(&slot->slots, 1);
+    __builtin_prefetch(&slot->value, 1);
 }
 
 struct server_slot *server_slots_next(struct server_slots *slots, uint32_t tail) {
