@@ -4,7 +4,14 @@
  * list (and then the value's place in map and bitmap, which lease.c prefetches itself). Each arrow
  * is a cache miss when there are millions of leases. The walks of different commands are
  * independent, so the misses of the next commands overlap. Every read below is of memory that an
- * earlier stage has fetched, or is bounded by its table. */
+ * earlier stage has fetched, or is bounded by its table.
+ *
+ * Measured with bench/kernel.c, nanoseconds a command with all three stages, without the last one, with the
+ * first alone, and without any:
+ *                       2,000 leases            64,000 leases           1 million leases
+ *     touch             94   91   95  113       116  113  236  348      189  178  302  465
+ *     alloc + release  486  543  509  562       764  849  878 1005     2004 2183 2263 2316
+ * Only commands that free values have a last stage. */
 #include "kernel/state.h"
 
 static const void *record_of(const struct tn_table *table, uint32_t index) {
