@@ -14,6 +14,7 @@
 #include "cli/show.h"
 #include "cli/show_json.h"
 #include "cli/spell.h"
+#include "cli/watch_rounds.h"
 #include "protocol/parse.h"
 
 #define OPID_BYTES 12u
@@ -29,6 +30,9 @@ struct call {
     bool moved;
     int argc;
     char **argv;
+    FILE *out, *err;
+    struct cli_screen screen;
+    struct cli_changes *changes; /* of --watch; NULL: none */
 };
 
 /* ---- What is said ---- */
@@ -57,7 +61,7 @@ static void say_how_to_resolve(const struct call *call) {
         cli_text_shell(&line, call->argv[i]);
     }
     (void)fprintf(
-        stderr,
+        call->err,
         "The outcome is unknown: the command may have happened. To find out, repeat it with the "
         "same operation id:\n  %s\n",
         line.failed ? "" : line.at);
@@ -65,15 +69,15 @@ static void say_how_to_resolve(const struct call *call) {
 }
 
 static int say_link(const struct call *call, enum cli_link link) {
-    (void)fflush(stdout);
-    (void)fprintf(stderr, "tenure: %s\n", call->client.error);
+    (void)fflush(call->out);
+    (void)fprintf(call->err, "tenure: %s\n", call->client.error);
     if (link == CLI_LINK_LOST && call->used_opid != NULL) {
         if (call->settings->json) {
             struct cli_text text = {.at = NULL};
             cli_text_put(&text, "{\"result\":\"UNKNOWN\",\"outcome\":\"unknown\",\"opid\":");
             cli_text_json(&text, tn_bytes_of(call->used_opid, strlen(call->used_opid)));
-            (void)printf("%s}\n", text.failed ? "{" : text.at);
-            (void)fflush(stdout);
+            (void)fprintf(call->out, "%s}\n", text.failed ? "{" : text.at);
+            (void)fflush(call->out);
             cli_text_free(&text);
         }
         say_how_to_resolve(call);
@@ -119,21 +123,21 @@ static int say_refusal(const struct call *call) {
     struct cli_text text = {.at = NULL};
     if (call->settings->json) {
         cli_json_refusal(&text, &refusal);
-        (void)printf("%s\n", text.failed ? "" : text.at);
+        (void)fprintf(call->out, "%s\n", text.failed ? "" : text.at);
     } else {
         refusal_write(&text, &refusal, os->clock_wall_ms(os->ctx));
-        (void)fflush(stdout);
-        (void)fprintf(stderr, "tenure: %s\n", text.failed ? "" : text.at);
+        (void)fflush(call->out);
+        (void)fprintf(call->err, "tenure: %s\n", text.failed ? "" : text.at);
         if (refusal.known && refusal.code == TN_R_MALFORMED) {
             struct cli_text name = {.at = NULL};
             cli_spell_name(&name, call->request.row);
-            (void)fprintf(stderr, "see tenure help %s\n", name.failed ? "" : name.at);
+            (void)fprintf(call->err, "see tenure help %s\n", name.failed ? "" : name.at);
             cli_text_free(&name);
         }
     }
     cli_text_free(&text);
     if (refusal.outcome == TN_UNKNOWN && call->used_opid != NULL) {
-        (void)fflush(stdout);
+        (void)fflush(call->out);
         say_how_to_resolve(call);
     }
     return refusal_exit(&refusal);
@@ -142,7 +146,8 @@ static int say_refusal(const struct call *call) {
 /* ---- Lists, page by page ---- */
 
 /* {"leases":[ ... of all pages ... ],"cursor":"0",...}: printed as it comes. */
-static void json_page(const struct cli_reader *reader, bool begun, bool first, uint64_t most) {
+static void json_page(const struct cli_reader *reader, bool begun, bool first, uint64_t most,
+                      FILE *out) {
     struct cli_text text = {.at = NULL};
     uint32_t name = 0;
     uint32_t array = cli_list_find(reader, &name);
@@ -161,13 +166,13 @@ static void json_page(const struct cli_reader *reader, bool begun, bool first, u
         first = false;
     }
     if (text.len > 0) { /* a page may have nothing in it */
-        (void)fwrite(text.at, 1, text.len, stdout);
+        (void)fwrite(text.at, 1, text.len, out);
     }
     cli_text_free(&text);
 }
 
 /* What else the last page said. */
-static void json_end(const struct cli_reader *reader) {
+static void json_end(const struct cli_reader *reader, FILE *out) {
     struct cli_text text = {.at = NULL};
     cli_text_put(&text, "]");
     for (uint32_t at = 1; at < reader->node_count;) {
@@ -180,7 +185,7 @@ static void json_end(const struct cli_reader *reader) {
         }
         at = reader->nodes[value].end;
     }
-    (void)printf("%s}\n", text.failed ? "" : text.at);
+    (void)fprintf(out, "%s}\n", text.failed ? "" : text.at);
     cli_text_free(&text);
 }
 
@@ -200,10 +205,10 @@ static bool page_show(struct call *call, struct pages *pages) {
     uint32_t array = cli_list_find(reader, &name);
     uint64_t has = array != 0 ? reader->nodes[array].count : 0;
     if (call->settings->json) {
-        json_page(reader, pages->begun, pages->shown == 0, most);
+        json_page(reader, pages->begun, pages->shown == 0, most, call->out);
         pages->begun = true;
     } else {
-        pages->broken = !cli_list_show(&pages->list, reader, most, stdout);
+        pages->broken = !cli_list_show(&pages->list, reader, most, call->out);
     }
     pages->shown += has < most ? has : most;
     pages->cursor = 0;
@@ -240,7 +245,8 @@ static enum cli_link page_next(struct call *call, const struct pages *pages) {
 static int pages_all(struct call *call) {
     const struct os *os = call->settings->os;
     struct pages pages = {.list = {.now_ms = os->clock_wall_ms(os->ctx)}};
-    pages.list.table.screen = cli_screen_of(stdout);
+    pages.list.table.screen = call->screen;
+    pages.list.table.changes = call->changes;
     while (page_show(call, &pages)) {
         enum cli_link link = page_next(call, &pages);
         if (link != CLI_LINK_OK) {
@@ -253,13 +259,13 @@ static int pages_all(struct call *call) {
         }
     }
     if (call->settings->json) {
-        json_end(&call->client.reader);
+        json_end(&call->client.reader, call->out);
     } else if (pages.shown == 0 && pages.list.what != NULL) {
-        (void)fprintf(stderr, "no %s\n", pages.list.what);
+        (void)fprintf(call->changes != NULL ? call->out : call->err, "no %s\n", pages.list.what);
     }
     if (pages.cursor != 0 && !call->request.one_page) {
-        (void)fflush(stdout);
-        (void)fprintf(stderr,
+        (void)fflush(call->out);
+        (void)fprintf(call->err,
                       "tenure: there is more; --limit 0 shows all, --cursor %" PRIu64
                       " continues after this page\n",
                       pages.cursor);
@@ -282,7 +288,7 @@ static int show(struct call *call) {
     if (settings->json) {
         struct cli_text text = {.at = NULL};
         cli_json_node(&text, reader, 0);
-        (void)printf("%s\n", text.failed ? "" : text.at);
+        (void)fprintf(call->out, "%s\n", text.failed ? "" : text.at);
         int code = text.failed ? CLI_FAILED : CLI_OK;
         cli_text_free(&text);
         return code;
@@ -291,9 +297,9 @@ static int show(struct call *call) {
         return pages_all(call);
     }
     const struct os *os = settings->os;
-    return cli_reply_show(call->request.row, reader, os->clock_wall_ms(os->ctx), stdout)
-               ? CLI_OK
-               : CLI_FAILED;
+    struct cli_view view = {
+        .screen = call->screen, .changes = call->changes, .now_ms = os->clock_wall_ms(os->ctx)};
+    return cli_reply_show(call->request.row, reader, &view, call->out) ? CLI_OK : CLI_FAILED;
 }
 
 /* What the attempt that has just been made says about a write. */
@@ -402,7 +408,7 @@ static bool opid_make(struct call *call) {
         call->used_opid = call->settings->opid;
     } else {
         if (os->random(os->ctx, random, sizeof random) != TN_OK) {
-            (void)fprintf(stderr, "tenure: no random numbers for an operation id\n");
+            (void)fprintf(call->err, "tenure: no random numbers for an operation id\n");
             return false;
         }
         int len = snprintf(call->opid, sizeof call->opid, "tenure-");
@@ -437,13 +443,76 @@ static int prepare(struct call *call) {
     return request->words.failed ? CLI_FAILED : CLI_OK;
 }
 
+/* ---- Again and again ---- */
+
+#define ROUND_MS 5000u /* for an answer, if the timeout is longer: a key should not wait for it */
+
+/* Commands that only look. Some that change nothing in the log issue tokens, or end connections. */
+static bool may_watch(const struct protocol_command *row) {
+    return (row->kind == PROTOCOL_READ && row->method != NULL && strcmp(row->method, "GET") == 0) ||
+           row->id == PROTOCOL_CLIENT_LIST || row->id == PROTOCOL_INFO ||
+           row->id == PROTOCOL_ROLE || row->id == PROTOCOL_TIME;
+}
+
+struct watched {
+    struct call *call;
+    struct cli_settings settings;
+    struct cli_watch watch;
+};
+
+static void round_run(void *ctx, struct cli_round *round) {
+    struct watched *watched = ctx;
+    struct call *call = watched->call;
+    struct cli_text *texts[2] = {&round->out, &round->error};
+    FILE **files[2] = {&call->out, &call->err};
+    bool good = true;
+    for (unsigned i = 0; i < 2; i++) {
+        *files[i] = open_memstream(&texts[i]->at, &texts[i]->len);
+        good = good && *files[i] != NULL;
+    }
+    call->settings = &watched->settings; /* another node may own the log by now */
+    call->moved = false;
+    call->screen = cli_screen_of(stdout);
+    call->screen.width -= call->screen.tty ? strlen(cli_change_mark(CLI_SAME)) : 0;
+    round->code = good ? run(call) : CLI_FAILED;
+    for (unsigned i = 0; i < 2; i++) {
+        if (*files[i] != NULL) {
+            round->code = fclose(*files[i]) == 0 ? round->code : CLI_FAILED;
+            texts[i]->capacity = texts[i]->len + 1;
+        }
+    }
+}
+
+static int watch(struct call *call) {
+    struct watched watched = {.call = call, .settings = *call->settings};
+    struct cli_settings *own = &watched.settings;
+    if (!may_watch(call->request.row)) {
+        (void)fprintf(stderr, "tenure: --watch is only for commands that read\n");
+        return CLI_USAGE;
+    }
+    own->timeout_ms =
+        own->timeout_ms == 0 || own->timeout_ms > ROUND_MS ? ROUND_MS : own->timeout_ms;
+    watched.watch = (struct cli_watch){.settings = own,
+                                       .argc = call->argc,
+                                       .argv = call->argv,
+                                       .round = round_run,
+                                       .ctx = &watched};
+    call->changes = own->json ? NULL : &watched.watch.changes;
+    return cli_watch_run(&watched.watch);
+}
+
 int cli_call(const struct cli_settings *settings, int argc, char **argv) {
-    struct call call = {.settings = settings, .argc = argc, .argv = argv};
+    struct call call = {.settings = settings,
+                        .argc = argc,
+                        .argv = argv,
+                        .out = stdout,
+                        .err = stderr,
+                        .screen = cli_screen_of(stdout)};
     int code = CLI_USAGE;
     if (cli_request_make(argc, argv, &call.request)) {
         code = prepare(&call);
         if (code == CLI_OK) {
-            code = run(&call);
+            code = settings->watch_ms > 0 ? watch(&call) : run(&call);
         }
     }
     cli_request_free(&call.request);

@@ -39,7 +39,8 @@ struct cli_settings {
     const char *opid; /* NULL: generated for each write */
     uint64_t timeout_ms;
     uint64_t retries;
-    uint64_t limit; /* of a list; 0: all */
+    uint64_t limit;    /* of a list; 0: all */
+    uint64_t watch_ms; /* from one round of --watch to the next; 0: once */
 };
 
 #define CLI_HOST "127.0.0.1"

@@ -194,7 +194,7 @@ static bool measure(struct cli_table *table) {
 /* ---- Printing ---- */
 
 static void put_cell(const struct cli_table *table, struct cli_text *line, uint32_t column,
-                     const char *cell) {
+                     const char *cell, bool marked) {
     size_t len = strlen(cell);
     size_t width = table->columns[column].width;
     if (table->columns[column].hidden) {
@@ -204,7 +204,9 @@ static void put_cell(const struct cli_table *table, struct cli_text *line, uint3
         width = cli_columns(cell, len); /* of a later page; nothing is cut */
     }
     cli_text_put(line, line->len > 0 ? "  " : "");
+    cli_text_put(line, marked ? "\033[7m" : "");
     cli_text_fit(line, cell, len, width, table->columns[column].right);
+    cli_text_put(line, marked ? "\033[0m" : "");
 }
 
 static void put_line(struct cli_text *line, FILE *out) {
@@ -218,11 +220,27 @@ static void put_line(struct cli_text *line, FILE *out) {
 
 static void put_head(const struct cli_table *table, struct cli_text *line, FILE *out) {
     for (uint32_t i = 0; i < table->column_count; i++) {
-        put_cell(table, line, i, table->columns[i].name);
+        put_cell(table, line, i, table->columns[i].name, false);
     }
+    (void)fputs(table->changes != NULL ? cli_change_mark(CLI_SAME) : "", out);
     (void)fputs(table->screen.colour ? "\033[1m" : "", out);
     put_line(line, out);
     (void)fputs(table->screen.colour ? "\033[0m" : "", out);
+}
+
+/* Compares a row with the last round's and prints its mark. Which cells are to be marked: bit n is cell n. */
+static uint32_t row_mark(const struct cli_table *table, const char *cells, FILE *out) {
+    uint32_t ticking = 0, differ = 0;
+    if (table->changes == NULL) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < table->column_count; i++) {
+        ticking |= table->columns[i].ticking ? (uint32_t)1 << i : 0;
+    }
+    enum cli_change change =
+        cli_changes_row(table->changes, cells, table->column_count, ticking, &differ);
+    (void)fputs(cli_change_mark(change), out);
+    return !table->screen.colour ? 0 : change == CLI_NEW ? UINT32_MAX : differ;
 }
 
 bool cli_table_flush(struct cli_table *table, FILE *out) {
@@ -235,9 +253,11 @@ bool cli_table_flush(struct cli_table *table, FILE *out) {
         put_head(table, &line, out);
         table->begun = true;
     }
+    uint32_t marked = 0;
     for (uint64_t i = 0; good && i < table->cell_count; i++) {
         uint32_t column = (uint32_t)(i % table->column_count);
-        put_cell(table, &line, column, cell);
+        marked = column == 0 ? row_mark(table, cell, out) : marked;
+        put_cell(table, &line, column, cell, (marked >> column & 1) != 0);
         if (column + 1 == table->column_count) {
             good = !line.failed;
             put_line(&line, out);

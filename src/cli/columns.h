@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "cli/display.h"
+#include "cli/watch_changes.h"
 
 #define CLI_COLUMNS_MAX 24u
 
@@ -26,6 +26,7 @@ struct cli_table {
         bool right; /* a number */
         bool fixed; /* never cut; numbers are not either */
         bool hidden;
+        bool ticking;   /* changes by itself: --watch does not mark it */
         uint8_t spare;  /* not 0: can be left out; the largest goes first */
         size_t natural; /* of the widest cell so far */
         size_t width;
@@ -35,6 +36,7 @@ struct cli_table {
     bool begun;            /* the head is printed */
     struct cli_text bytes; /* all cells, a NUL after each */
     uint64_t cell_count;
+    struct cli_changes *changes; /* NULL: rows are not compared and have no mark before them */
 };
 
 void cli_table_column(struct cli_table *table, const char *name, bool right);

@@ -224,7 +224,7 @@ static void print_scan(FILE *out, const char *from, const char *below, const cha
         "--key=*)\n"
         "            where+=(%s) ;;\n"
         "        --json | --set | --now | --disabled | --follow | --once | --header) ;;\n"
-        "        --no-header | --dry-run | --strict) ;;\n"
+        "        --no-header | --dry-run | --strict | --watch) ;;\n"
         "        --*=*) ;;\n"
         "        --*) i=$((i + 1)) ;;\n"
         "        *)\n"

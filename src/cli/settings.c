@@ -6,6 +6,7 @@
 #include "base/duration.h"
 #include "cli/cli.h"
 #include "cli/display.h"
+#include "cli/watch_rounds.h"
 
 enum setting {
     HOST,
@@ -22,6 +23,7 @@ enum setting {
     TIMEOUT,
     RETRY,
     LIMIT,
+    WATCH,
     SETTINGS
 };
 
@@ -46,6 +48,10 @@ static const char *const rows[SETTINGS][3] = {
     [TIMEOUT] = {"--timeout", "DURATION",
                  "the maximum time to wait for an answer (30s; 0: no limit)"},
     [RETRY] = {"--retry", "N", "retries with the same operation id when the connection fails (0)"},
+    [WATCH] =
+        {"--watch", "",
+         "repeat a command that reads, every 2 seconds (--watch=SECONDS: at least 0.2), and mark what "
+         "changed; on a terminal in place; Ctrl-C ends it"},
     [LIMIT] = {"--limit", "N", "the maximum number of list items to show (1000; 0: all)"},
 };
 
@@ -326,6 +332,18 @@ static bool flag_set(struct cli_settings *settings, enum setting setting) {
     return true;
 }
 
+/* The value is optional, so it can only stand behind a '='. */
+static int watch_set(struct cli_settings *settings, const char *value) {
+    settings->watch_ms = CLI_WATCH_MS;
+    if (value != NULL &&
+        (!tn_duration_parse_ms(tn_bytes_of(value, strlen(value)), &settings->watch_ms) ||
+         settings->watch_ms < CLI_WATCH_MS_MIN || settings->watch_ms > CLI_WATCH_MS_MAX)) {
+        (void)fprintf(stderr, "tenure: --watch: '%s' is not from 0.2 to 86400 seconds\n", value);
+        return -1;
+    }
+    return 1;
+}
+
 int cli_settings_take(struct cli_settings *settings, int argc, char **argv, int *at, bool leading) {
     enum setting row;
     const char *value;
@@ -333,6 +351,9 @@ int cli_settings_take(struct cli_settings *settings, int argc, char **argv, int 
         return 0;
     }
     const char *name = argv[(*at)++];
+    if (row == WATCH) {
+        return watch_set(settings, value);
+    }
     if (row == JSON || row == TLS || row == INSECURE) {
         return flag_set(settings, row) && value == NULL ? 1 : -1;
     }

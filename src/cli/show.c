@@ -140,6 +140,12 @@ static const struct column sensor_columns[] = {{"SENSOR", "ref", PLAIN},
                                                {"LAST ERROR", "last_error", PLAIN},
                                                {NULL, NULL, PLAIN}};
 
+static const struct column user_columns[] = {
+    {"USER", "name", PLAIN},         {"ROLE", "role", PLAIN},
+    {"SOURCE", "source", PLAIN},     {"VALUES", "values", NUMBER},
+    {"QUOTA", "max_values", NUMBER}, {"POOLS", "pools", PLAIN},
+    {"HOLDERS", "holders", PLAIN},   {NULL, NULL, PLAIN}};
+
 static const struct column node_columns[] = {
     {"NODE", "name", PLAIN}, {"ROLE", "role", PLAIN}, {"ADDRESS", "address", PLAIN},
     {"HTTP", "http", PLAIN}, {"LSN", "lsn", NUMBER},  {"SEEN MS", "age_ms", NUMBER},
@@ -152,9 +158,9 @@ static const struct column key_columns[] = {{"KEY", "kid", PLAIN},   {"TYPE", "k
 static const struct {
     const char *what;
     const struct column *columns;
-} lists[] = {{"keys", key_columns},    {"nodes", node_columns}, {"leases", lease_columns},
-             {"pools", pool_columns},  {"rules", rule_columns}, {"sensors", sensor_columns},
-             {"values", value_columns}};
+} lists[] = {{"keys", key_columns},   {"nodes", node_columns},  {"leases", lease_columns},
+             {"pools", pool_columns}, {"rules", rule_columns},  {"sensors", sensor_columns},
+             {"users", user_columns}, {"values", value_columns}};
 
 /* Of 2^64 values the size is one less than it should be, which no rounding shows. */
 static void show_used(struct cli_text *text, const struct cli_reader *reader, uint32_t map) {
@@ -250,6 +256,8 @@ bool cli_list_show(struct cli_list *list, const struct cli_reader *reader, uint6
         if (i >= list->table.column_count) {
             bool right = columns[i].kind == NUMBER || columns[i].kind == USED;
             cli_table_column(&list->table, columns[i].name, right);
+            list->table.columns[i].ticking =
+                columns[i].kind == SOON || strcmp(columns[i].key, "age_ms") == 0;
         }
     }
     for (uint32_t at = array + 1; at < reader->nodes[array].end && most > 0;
@@ -343,14 +351,15 @@ static struct tn_bytes line_field(struct tn_bytes line, const char *key) {
     return tn_bytes_of(NULL, 0);
 }
 
-static bool show_clients(struct tn_bytes lines, FILE *out) {
+static bool show_clients(struct tn_bytes lines, const struct cli_view *view, FILE *out) {
     static const char *const keys[] = {"id",  "addr", "name", "age",     "idle",
                                        "cmd", "user", "resp", "lib-name"};
     static const char *const names[] = {"ID",   "ADDRESS", "NAME", "AGE",    "IDLE",
                                         "LAST", "USER",    "RESP", "LIBRARY"};
-    struct cli_table table = {.screen = cli_screen_of(out)};
+    struct cli_table table = {.screen = view->screen, .changes = view->changes};
     for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         cli_table_column(&table, names[i], i == 0 || i == 3 || i == 4);
+        table.columns[i].ticking = i == 3 || i == 4;
     }
     while (lines.len > 0) {
         const uint8_t *end = memchr(lines.at, '\n', lines.len);
@@ -375,24 +384,31 @@ static void show_time(struct cli_text *text, const struct cli_reader *reader, ui
 }
 
 bool cli_reply_show(const struct protocol_command *row, const struct cli_reader *reader,
-                    uint64_t now_ms, FILE *out) {
+                    const struct cli_view *view, FILE *out) {
     struct cli_text text = {.at = NULL};
     if (row->id == PROTOCOL_CLIENT_LIST) {
-        return show_clients(cli_node_text(reader, 0), out);
+        return show_clients(cli_node_text(reader, 0), view, out);
     }
     if (row->id == PROTOCOL_TOKEN_KEYS || row->id == PROTOCOL_NODE_LIST) {
-        struct cli_list list = {.table.screen = cli_screen_of(out), .now_ms = now_ms};
+        struct cli_list list = {
+            .table.screen = view->screen, .table.changes = view->changes, .now_ms = view->now_ms};
         return cli_list_show(&list, reader, UINT64_MAX, out);
     }
     if (row->id == PROTOCOL_TIME) {
-        show_time(&text, reader, now_ms);
+        show_time(&text, reader, view->now_ms);
     } else if (reader->nodes[0].type == CLI_MAP) {
-        show_map(&text, reader, now_ms);
+        show_map(&text, reader, view->now_ms);
     } else if (reader->nodes[0].type == CLI_STRING) {
         show_lines(&text, cli_node_text(reader, 0));
     } else {
-        cli_show_value(&text, reader, 0, "", now_ms);
+        cli_show_value(&text, reader, 0, "", view->now_ms);
         cli_text_put(&text, "\n");
+    }
+    if (view->changes != NULL) {
+        struct cli_text marked = {.at = NULL};
+        cli_changes_lines(view->changes, &text, &marked);
+        cli_text_free(&text);
+        text = marked;
     }
     bool good = !text.failed;
     (void)fwrite(text.at, 1, text.len, out);

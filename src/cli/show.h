@@ -6,7 +6,14 @@
 #include "cli/reply_reader.h"
 #include "protocol/table.h"
 
-/* A list in pages; zero but for `screen` before the first. */
+/* Where and when something is shown. */
+struct cli_view {
+    struct cli_screen screen;
+    struct cli_changes *changes; /* NULL: nothing is compared */
+    uint64_t now_ms;
+};
+
+/* A list in pages; zero but for `screen` and `changes` before the first. */
 struct cli_list {
     struct cli_table table;
     const char *what; /* "leases", ... */
@@ -22,7 +29,7 @@ uint32_t cli_list_find(const struct cli_reader *reader, uint32_t *ret_name);
 
 /* Any other reply. False: out of memory. */
 bool cli_reply_show(const struct protocol_command *row, const struct cli_reader *reader,
-                    uint64_t now_ms, FILE *out);
+                    const struct cli_view *view, FILE *out);
 
 /* One scalar or list of scalars; `key` decides whether a number is a time. */
 void cli_show_value(struct cli_text *text, const struct cli_reader *reader, uint32_t node,

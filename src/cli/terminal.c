@@ -54,6 +54,22 @@ void cli_terminal_give_back(void) {
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
 }
 
+/* Home, each line cleared behind its end, the rest of the screen cleared. */
+void cli_terminal_show(const struct cli_text *frame, size_t height) {
+    (void)fputs("\033[H", stdout);
+    size_t len = frame->len > 0 && frame->at[frame->len - 1] == '\n' ? frame->len - 1 : frame->len;
+    for (size_t at = 0, lines = 0; at < len && (height == 0 || lines < height); lines++) {
+        const char *end = memchr(frame->at + at, '\n', len - at);
+        size_t line = end != NULL ? (size_t)(end - (frame->at + at)) : len - at;
+        (void)fputs(at > 0 ? "\n" : "", stdout);
+        (void)fwrite(frame->at + at, 1, line, stdout);
+        (void)fputs("\033[K", stdout);
+        at += line + 1;
+    }
+    (void)fputs("\033[J", stdout);
+    (void)fflush(stdout);
+}
+
 /* What was typed and is not answered yet: keys that come together are as good as keys one by one.
  * */
 static char typed[64];

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/display.h"
+
 enum cli_key {
     CLI_KEY_NONE, /* the time is up, or the window has another size */
     CLI_KEY_QUIT, /* q, or a signal that ends us */
@@ -22,6 +24,10 @@ enum cli_key {
 /* False: standard input or output is no terminal. */
 bool cli_terminal_take(void);
 void cli_terminal_give_back(void);
+
+/* Draws a frame in place, without flicker. Lines that do not fit into `height` are left out, or the screen would
+ * scroll; 0: all fit. */
+void cli_terminal_show(const struct cli_text *frame, size_t height);
 
 /* Waits at most this long for a key. */
 enum cli_key cli_terminal_key(uint64_t timeout_ms);

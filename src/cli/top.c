@@ -9,23 +9,6 @@
 
 #define REFRESH_MS 1000u
 
-/* Home, each line cleared behind its end, the rest of the screen cleared: no flicker. What does not
- * fit is left out, or the screen would scroll. */
-static void show_frame(const struct cli_text *frame, size_t height) {
-    (void)fputs("\033[H", stdout);
-    size_t len = frame->len > 0 && frame->at[frame->len - 1] == '\n' ? frame->len - 1 : frame->len;
-    for (size_t at = 0, lines = 0; at < len && (height == 0 || lines < height); lines++) {
-        const char *end = memchr(frame->at + at, '\n', len - at);
-        size_t line = end != NULL ? (size_t)(end - (frame->at + at)) : len - at;
-        (void)fputs(at > 0 ? "\n" : "", stdout);
-        (void)fwrite(frame->at + at, 1, line, stdout);
-        (void)fputs("\033[K", stdout);
-        at += line + 1;
-    }
-    (void)fputs("\033[J", stdout);
-    (void)fflush(stdout);
-}
-
 static enum cli_link look(struct top *top, const struct cli_settings *settings) {
     enum cli_link link = CLI_LINK_OK;
     if (top->client.socket < 0) {
@@ -58,7 +41,7 @@ static bool draw(struct top *top, const struct cli_settings *settings, enum cli_
                  settings->os->clock_wall_ms(settings->os->ctx), &frame);
     bool good = !frame.failed;
     if (good && live) {
-        show_frame(&frame, screen.height);
+        cli_terminal_show(&frame, screen.height);
     } else if (good) {
         (void)fwrite(frame.at, 1, frame.len, stdout);
     }

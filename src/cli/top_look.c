@@ -360,12 +360,12 @@ static void body_take(struct top *top, size_t width, uint64_t now_ms) {
     if (file == NULL) {
         return;
     }
-    struct cli_list list = {.table.screen = {.width = width, .tty = width != SIZE_MAX},
-                            .now_ms = now_ms};
+    struct cli_view view = {.screen = {.width = width, .tty = width != SIZE_MAX}, .now_ms = now_ms};
+    struct cli_list list = {.table.screen = view.screen, .now_ms = now_ms};
     uint32_t name;
     bool good = cli_list_find(reader, &name) != 0
                     ? cli_list_show(&list, reader, UINT64_MAX, file)
-                    : cli_reply_show(&protocol_table[PROTOCOL_POOL_INFO], reader, now_ms, file);
+                    : cli_reply_show(&protocol_table[PROTOCOL_POOL_INFO], reader, &view, file);
     cli_table_free(&list.table);
     good = fclose(file) == 0 && good;
     if (good && len > 0) {

@@ -56,10 +56,23 @@ static const struct {
     {"top", cli_top},
 };
 
+/* --watch repeats a command of the server. */
+static bool may_watch(int argc, char **argv) {
+    const struct protocol_command *row = cli_command_find(argc, argv);
+    bool local = strcmp(argv[0], "cluster") != 0 && cli_is_local(argv[0]);
+    return !local && (row == NULL || !protocol_command_has(row, PROTOCOL_FOLLOW)) &&
+           !cli_is_demand(argc, argv);
+}
+
 static int dispatch(const struct cli_settings *settings, int argc, char **argv) {
     if (argc == 0) {
         cli_help_short(stderr);
         (void)fprintf(stderr, "\n`tenure help` lists the subcommands\n");
+        return CLI_USAGE;
+    }
+    if (settings->watch_ms > 0 && !may_watch(argc, argv)) {
+        (void)fprintf(stderr, "tenure %s: --watch is only for commands that read%s\n", argv[0],
+                      strcmp(argv[0], "events") == 0 ? "; use --follow" : "");
         return CLI_USAGE;
     }
     for (size_t i = 0; i < sizeof locals / sizeof locals[0]; i++) {

@@ -12,6 +12,21 @@
 
 static FILE *nowhere;
 
+/* Shown once, and in two rounds of --watch: in the second, nothing is new. */
+static void look_again(const struct cli_reader *reader, enum protocol_id id) {
+    struct cli_changes changes = {.rounds = 0};
+    struct cli_view view = {.screen = {.width = 40}, .now_ms = 1000};
+    bool shown = cli_reply_show(&protocol_table[id], reader, &view, nowhere);
+    TN_ASSERT(shown);
+    view.changes = &changes;
+    for (unsigned round = 0; round < 2; round++) {
+        shown = cli_reply_show(&protocol_table[id], reader, &view, nowhere);
+        TN_ASSERT(shown && changes.fresh == 0 && changes.found <= changes.now.count);
+        cli_changes_turn(&changes, true);
+    }
+    cli_changes_free(&changes);
+}
+
 static void look(const struct cli_reader *reader) {
     struct cli_text text = {.at = NULL};
     struct cli_list list = {.table = {.screen = {.width = 40}}};
@@ -26,10 +41,10 @@ static void look(const struct cli_reader *reader) {
     struct cli_refusal refusal = cli_refusal_of(cli_node_text(reader, 0));
     cli_json_refusal(&text, &refusal);
     cli_text_free(&text);
-    TN_ASSERT(cli_reply_show(&protocol_table[PROTOCOL_INFO], reader, 1000, nowhere));
-    TN_ASSERT(cli_reply_show(&protocol_table[PROTOCOL_CLIENT_LIST], reader, 1000, nowhere));
     TN_ASSERT(cli_list_show(&list, reader, 10, nowhere));
     cli_table_free(&list.table);
+    look_again(reader, PROTOCOL_INFO);
+    look_again(reader, PROTOCOL_CLIENT_LIST);
 }
 
 /* How many replies there were, and whether it ended badly. */
