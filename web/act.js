@@ -3,6 +3,7 @@ import {mayDo, send} from "./api.js";
 import {$, element, setText} from "./show.js";
 
 let action = null; // the one that is asked about
+let sent = {request: "", key: ""}; // the last request without an answer: a repeat has its key
 let after = () => {};
 
 // Called when something was done, to show it.
@@ -82,12 +83,37 @@ export function act(wanted) {
   $("act").showModal();
 }
 
+// The key of a request: the same for a repeat after no answer came, a new one for every other.
+function keyOf(request) {
+  const text = JSON.stringify(request);
+  if (sent.request !== text) {
+    const bytes = crypto.getRandomValues(new Uint8Array(16));
+    sent = {request: text, key: "page-" + Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")};
+  }
+  return sent.key;
+}
+
+function refusalShow(error) {
+  const result = $("act-result");
+  setText(result, error.status === undefined ? "The server does not answer. It may have happened: repeating it is safe."
+    : (error.result ? error.result + ": " : "") + error.message);
+  if (error.link) {
+    const a = result.appendChild(element("a", "", " Go to the same view on its page."));
+    a.href = error.link;
+  }
+  result.className = "soon";
+}
+
 async function go(event) {
   event.preventDefault();
+  if ($("act-go").disabled) {
+    return;
+  }
   $("act-go").disabled = true;
   try {
     const {method, path, body} = action.request(values());
-    const reply = await send(method, path, body);
+    const reply = await send(method, path, body, keyOf([method, path, body]));
+    sent = {request: "", key: ""};
     setText($("act-result"), "Done" + (reply.lsn ? ", at log position " + reply.lsn : "")
       + (reply.result && reply.result !== "OK" ? " (" + reply.result + ")" : "") + ".");
     $("act-result").className = "good";
@@ -96,9 +122,10 @@ async function go(event) {
     $("act-cancel").focus();
     after();
   } catch (error) {
-    setText($("act-result"), error.status === undefined ? "The server does not answer."
-      : (error.result ? error.result + ": " : "") + error.message);
-    $("act-result").className = "soon";
+    if (error.status !== undefined && error.status < 500) {
+      sent = {request: "", key: ""};
+    }
+    refusalShow(error);
     $("act-go").disabled = false;
   }
 }

@@ -178,6 +178,32 @@ export const sensorAct = (ref, verb, words_) => ({
   request: () => ({method: "POST", path: pathOf("sensors", ref, verb), body: {}}),
 });
 
+export const sensorAdd = () => ({
+  title: "Add a sensor",
+  fields: [{name: "ref", label: "Name", required: true, hint: "core.timer"},
+    {name: "trigger", label: "Trigger", required: true, hint: "core.tick"},
+    {name: "program", label: "Program and arguments, separated by blanks", required: true, hint: "/usr/bin/timer --every 5"},
+    REASON],
+  what: (v) => "The sensor " + (v.ref || "…") + " is defined. The server runs its program while an enabled rule wants "
+    + (v.trigger || "…") + ".",
+  command: (v) => ["sensor", "set", v.ref || "NAME", v.trigger || "TRIGGER", JSON.stringify({command: words(v.program)}),
+    ...options({reason: v.reason})],
+  request: (v) => ({
+    method: "PUT",
+    path: pathOf("sensors", v.ref || "NAME"),
+    body: given({trigger: v.trigger, spec: {command: words(v.program)}, reason: v.reason}),
+  }),
+});
+
+export const sensorDelete = (ref, status) => ({
+  title: "Delete the sensor",
+  danger: true,
+  fields: [REASON],
+  what: () => "The sensor " + ref + " is forgotten" + (status.pid ? ", and its run is stopped." : ".") + " Its rules stay.",
+  command: (v) => ["sensor", "delete", ref, ...options({reason: v.reason})],
+  request: (v) => ({method: "DELETE", path: pathOf("sensors", ref), body: v.reason ? given({reason: v.reason}) : undefined}),
+});
+
 export const ruleAct = (id, verb) => ({
   title: verb === "delete" ? "Delete the rule" : verb === "enable" ? "Enable the rule" : "Disable the rule",
   danger: verb !== "enable",

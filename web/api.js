@@ -60,11 +60,24 @@ async function problemOf(response) {
   return error;
 }
 
-// A node that follows sends writes to the owner of the log, which is another origin.
-function elsewhere() {
-  const error = new Error("This node does not own the log. Open the page of the node that does: see Health.");
+// A node that follows sends writes to the owner of the log, which is another origin: a browser may not follow. So the
+// error has the address of the same view on the owner's page, if the owner is known.
+async function elsewhere() {
+  const error = new Error("This node follows the owner of the log, which alone can do this.");
   error.status = 307;
+  error.link = await ownerPage().catch(() => null);
   return error;
+}
+
+// The address of this view on the page of the node that owns the log; null: it is this node, or no node.
+export async function ownerPage() {
+  const {nodes} = await get("/v1/cluster/nodes");
+  const owner = nodes.find((node) => node.role === "owner" && !node.self);
+  if (!owner || !owner.http) {
+    return null;
+  }
+  const origin = owner.http.includes("://") ? owner.http : location.protocol + "//" + owner.http;
+  return /^https?:\/\//.test(origin) ? origin.replace(/\/$/, "") + "/" + location.hash : null;
 }
 
 // Without the browser's own credentials: its dialog would hide ours. A refusal of credentials that are no
@@ -83,7 +96,7 @@ async function ask(path, options) {
   }
   setAway(false);
   if (response.type === "opaqueredirect") {
-    throw elsewhere();
+    throw await elsewhere();
   }
   if (!response.ok) {
     const error = await problemOf(response);
@@ -116,8 +129,9 @@ export async function tryGet(path) {
   }
 }
 
-export async function send(method, path, body) {
-  const more = body === undefined ? {} : {"Content-Type": "application/json"};
+// `key`: a repeat of the same request with the same key does nothing twice.
+export async function send(method, path, body, key) {
+  const more = {"Idempotency-Key": key, ...(body !== undefined && {"Content-Type": "application/json"})};
   const response = await ask(path, {
     method,
     headers: headers({Accept: "application/json", ...more}),

@@ -5,12 +5,15 @@ import {showHealth, showHealthView} from "./health.js";
 import {find, findMore, firstPage, nextPage, showHolder, showLease, showPoolLeases, showValue} from "./leases.js";
 import {loginStart, showMe} from "./login.js";
 import {poolForget, showPool} from "./pool.js";
-import {poolFilter, poolsStart, showMorePools, showPools} from "./pools.js";
+import {poolsStart, showMorePools, showPools} from "./pools.js";
 import {searchClose, searchStart} from "./search.js";
 import {showSensor, showSensors} from "./sensors.js";
 import {$, setText} from "./show.js";
 
 const POLL_MS = 2000;
+const TYPING_MS = 150;
+
+let filtering = null;
 
 // ---- Where we are: #/, #/pool/NAME, #/value/POOL/VALUE, #/lease/ID, #/holder/NAME, #/sensor/REF, #/find/WORDS,
 // #/sensors, #/events, #/health ----
@@ -145,13 +148,30 @@ async function refresh() {
 
 // ---- Keys ----
 
+// The rows of the tables that are to be seen, by their links.
+function rowsWalk(step) {
+  const links = [...document.querySelectorAll("main tbody th a, main .found a")].filter((a) => a.getClientRects().length > 0);
+  const at = links.indexOf(document.activeElement);
+  const next = links[at < 0 ? (step > 0 ? 0 : links.length - 1) : at + step];
+  if (next) {
+    next.focus();
+  }
+  return Boolean(next);
+}
+
 function keys(event) {
   const typing = event.target.closest("input, select, textarea, dialog");
   if (typing || event.ctrlKey || event.metaKey || event.altKey) {
     return;
   }
   const views = {p: "#/", s: "#/sensors", e: "#/events", h: "#/health"};
-  if (event.key === "/") {
+  const step = {j: 1, k: -1, ArrowDown: 1, ArrowUp: -1}[event.key];
+  const onRow = event.target.closest("tbody th");
+  if (step !== undefined && (onRow || event.key.length === 1)) {
+    if (rowsWalk(step)) {
+      event.preventDefault();
+    }
+  } else if (event.key === "/") {
     event.preventDefault();
     $("query").focus();
   } else if (event.key === "?") {
@@ -165,7 +185,10 @@ function start() {
   setText($("try-http"), "curl -X PUT " + location.origin
     + "/v1/pools/ports --json '{\"range\": [\"30000\", \"30009\"], \"lease\": 60}'");
   $("search").addEventListener("submit", search);
-  $("pool-filter").addEventListener("input", poolFilter);
+  $("pool-filter").addEventListener("input", () => {
+    clearTimeout(filtering);
+    filtering = setTimeout(refresh, TYPING_MS);
+  });
   $("pools-more").addEventListener("click", () => {
     showMorePools();
     refresh();
@@ -204,7 +227,7 @@ function start() {
   $("help-close").addEventListener("click", () => $("help").close());
   actStart();
   eventsStart();
-  poolsStart();
+  poolsStart(refresh);
   searchStart();
   whenDone(refresh);
   loginStart();

@@ -5,8 +5,10 @@ import {$, element, link, moment, setText, valuesText} from "./show.js";
 const EVENTS_KEPT = 200;
 const EVENTS_BEFORE = 50; // shown at the beginning
 const EVENT_VALUES = 3; // shown of one that is about many
-const LIFE_PAGES = 40; // pages that are looked through for a life
+const LIFE_PAGES = 8; // pages that one look at a life asks for; the next look continues
+const LIFE_STEP = 2000; // log positions that the first look goes back; each later one goes back further
 const LIFE_LINES = 100;
+const PAGES = 40; // of other looks
 const RETRY_MS = 3000;
 const KINDS = ["lease.reserved", "lease.active", "lease.returned", "lease.offline", "lease.rekeyed",
   "lease.revoking", "lease.released", "lease.expired", "lease.revoked", "value.cooled",
@@ -56,21 +58,11 @@ function eventAdd(line, event) {
 
 // ---- Filters ----
 
-// What the server filters a stream by, and what it filters only pages by: we do that for the stream.
 function filters() {
   const value = (id) => $(id).value.trim();
   const all = {pool: value("event-pool"), holder: value("event-holder"), kind: value("event-kind"),
     actor: value("event-actor"), text: value("event-text")};
   return Object.fromEntries(Object.entries(all).filter(([, text]) => text !== ""));
-}
-
-function passes(event, filter) {
-  const text = (filter.text || "").toLowerCase();
-  const words = [event.name, event.pool, event.holder, event.previous_holder, event.reason_text, event.trigger,
-    ...(event.values || [])];
-  return (!filter.kind || event.kind === filter.kind || (filter.kind.endsWith(".") && event.kind.startsWith(filter.kind)))
-    && (!filter.actor || event.actor === filter.actor)
-    && (text === "" || words.some((word) => word && word.toLowerCase().includes(text)));
 }
 
 function page(filter, more) {
@@ -92,14 +84,14 @@ async function eventsBefore(filter) {
   }
 }
 
-async function pagesAfter(filter, after, still) {
+async function pagesAfter(filter, after) {
   const events = [];
   for (let i = 0; ; i++) {
     const reply = await page(filter, {after, count: 1000});
     events.push(...reply.events);
     after = reply.next;
-    if (!reply.more || i === LIFE_PAGES || (still && !still())) {
-      return {events, next: after, oldest: reply.oldest};
+    if (!reply.more || i === PAGES) {
+      return {events, next: after};
     }
   }
 }
@@ -159,8 +151,7 @@ async function eventsGoOn() {
 }
 
 async function eventsListen(filter, mine) {
-  const {pool, holder} = filter;
-  const query = new URLSearchParams({...(pool && {pool}), ...(holder && {holder}), after: last});
+  const query = new URLSearchParams({...filter, after: last});
   stream = new AbortController();
   await listen("/v1/events?" + query, stream, () => setText($("event-note"), "live"), (kind, event) => {
     if (mine !== turn) {
@@ -168,10 +159,8 @@ async function eventsListen(filter, mine) {
     }
     if (kind === "lost") {
       eventAdd(element("li", "dim", "Some events were missed: they are no longer kept."));
-    } else if (passes(event, filter)) {
-      eventAdd(eventLine(kind, event), event);
     } else {
-      last = event.id;
+      eventAdd(eventLine(kind, event), event);
     }
   });
 }
@@ -249,41 +238,90 @@ export function eventsStart() {
 }
 
 // ---- A life: all that is retained about one lease, value or holder, newest first ----
+//
+// The server reads events forward only, so a life is searched backward in windows of log positions, each larger than
+// the one before. One look asks for a bounded number of pages; the next refresh continues, until LIFE_LINES are found
+// or the oldest retained event is reached. What happens meanwhile is added on top.
 
-const lives = new Map(); // the list -> {key, next, looking}
+const lives = new Map(); // the list -> {key, next, low, step, oldest, found, looking}
 
-// Looking through a million events takes a while: nobody waits for it, and one look is under way at a time.
-export function showLife(id, filter, still) {
+// `birth`: nothing about it happened before this log position. One look is under way at a time.
+export function showLife(id, filter, still, birth) {
   const key = JSON.stringify(filter);
   const known = lives.get(id);
   if (known && known.key === key && known.looking) {
     return;
   }
-  const life = known && known.key === key ? known : {key, next: "0.0"};
+  const life = known && known.key === key ? known : {key, next: null, step: LIFE_STEP, found: 0};
   life.looking = true;
   lives.set(id, life);
-  lifeLook(id, life, filter, () => still() && lives.get(id) === life).catch(() => {}).finally(() => {
+  lifeLook(id, life, filter, () => still() && lives.get(id) === life, birth || 0).catch(() => {}).finally(() => {
     life.looking = false;
   });
 }
 
-async function lifeLook(id, life, filter, still) {
+// Events of the window above `low`, up to and with the position `high`; `end`: the id up to which was looked.
+async function windowOf(filter, low, high, budget) {
+  const events = [];
+  let after = low + ".4294967295";
+  while (budget.pages-- > 0) {
+    const reply = await page(filter, {after, count: 1000});
+    events.push(...reply.events.filter((event) => Number(event.id.split(".")[0]) <= high));
+    after = reply.next;
+    if (!reply.more || Number(after.split(".")[0]) > high) {
+      return {events, whole: true};
+    }
+  }
+  return {events, whole: false};
+}
+
+async function lifeLook(id, life, filter, still, birth) {
   const list = $(id);
-  const after = life.next;
-  if (after === "0.0") {
-    list.replaceChildren(element("li", "dim", "Looking …"));
+  const budget = {pages: LIFE_PAGES};
+  if (life.next === null) {
+    list.replaceChildren(element("li", "dim life-note", "Looking …"));
+    const {newest, oldest} = await page({}, {count: 1});
+    life.low = newest ? Number(newest.split(".")[0]) : 0;
+    life.next = life.low + ".4294967295";
+    life.oldest = Math.max(oldest ? Number(oldest.split(".")[0]) - 1 : 0, birth - 1, 0);
+  } else {
+    const {events, next} = await pagesAfter(filter, life.next);
+    if (still()) {
+      life.next = next;
+      events.forEach((event) => list.prepend(eventLine(event.kind, event)));
+    }
   }
-  const {events, next} = await pagesAfter(filter, after, still);
-  if (!still()) {
-    return;
+  while (still() && life.low > life.oldest && life.found < LIFE_LINES && budget.pages > 0) {
+    const low = Math.max(life.low - life.step, life.oldest);
+    const {events, whole} = await windowOf(filter, low, life.low, budget);
+    if (!whole) {
+      life.step = Math.max(Math.floor(life.step / 4), 500); // too many events for one look
+      break;
+    }
+    if (still()) {
+      events.reverse().forEach((event) => list.append(eventLine(event.kind, event)));
+      life.found += events.length;
+      life.low = low;
+      life.step *= 2;
+    }
   }
-  if (after === "0.0") {
-    list.replaceChildren();
+  if (still()) {
+    lifeNote(list, life);
   }
-  life.next = next;
-  events.slice(-LIFE_LINES).forEach((event) => list.prepend(eventLine(event.kind, event)));
+}
+
+function lifeNote(list, life) {
+  const more = life.low > life.oldest && life.found < LIFE_LINES;
+  for (const note of list.querySelectorAll(".life-note")) {
+    note.remove();
+  }
   while (list.children.length > LIFE_LINES) {
     list.lastChild.remove();
+  }
+  const text = more ? "Looking further back …" : list.children.length === 0 ? "No retained event is about it."
+    : list.children.length >= LIFE_LINES ? "Older events: see Events." : "";
+  if (text) {
+    list.append(element("li", "dim life-note", text));
   }
 }
 

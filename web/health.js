@@ -1,5 +1,5 @@
 // How the server is, from its metrics.
-import {get, tryGet} from "./api.js";
+import {get, ownerPage, tryGet} from "./api.js";
 import {$, bytes, count, duration, element, factsShow, momentAndDistance, rate, setText} from "./show.js";
 
 // Samples by name, or by name{labels}, as they are written.
@@ -116,11 +116,28 @@ export async function showHealthView(still) {
   }
 }
 
+// A node that follows shows what it has; acting is for the owner's page.
+async function showFollower(follows) {
+  const banner = $("follows");
+  const page = follows ? await ownerPage().catch(() => null) : null;
+  banner.hidden = !follows;
+  const key = String(page);
+  if (follows && banner.dataset.key !== key) {
+    banner.dataset.key = key;
+    banner.replaceChildren("This node follows: what it shows may be a moment old, and it changes nothing. ");
+    if (page) {
+      const a = banner.appendChild(element("a", "", "Open this view on the owner’s page"));
+      a.href = page;
+    }
+  }
+}
+
 export async function showHealth() {
   const samples = parseMetrics(await get("/metrics?pools=no", "text/plain"));
   last = samples;
   const value = (name) => samples.get(name);
   const halted = value("tenure_engine_halted") === 1;
+  await showFollower(value("tenure_owner") === 0);
   $("halted").hidden = !halted;
   setText($("halted"), halted ? "The engine has halted: storage failed. Nothing is served until the "
     + "server is started again. See its log, free space or replace the disk, run tenure check, then start it." : "");

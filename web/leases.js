@@ -3,7 +3,7 @@ import {button, buttons} from "./act.js";
 import {disownHolder, reclaimLease, rekeyLease, releaseLease, revokeLease} from "./actions.js";
 import {get, pathOf, tryGet} from "./api.js";
 import {showLife} from "./events.js";
-import {$, count, element, factsShow, link, many, momentAndDistance, setText, valuesText} from "./show.js";
+import {$, count, duration, element, factsShow, link, many, momentAndDistance, setText, valuesText} from "./show.js";
 
 const LEASES_PAGE = 50;
 const MEMBERS = 64; // values of a lease that are links
@@ -91,7 +91,51 @@ export async function showPoolLeases(name, still) {
 
 // ---- One lease ----
 
-function leaseFacts(lease) {
+// A lease's id has the log position at which it was created.
+function birthOf(id) {
+  return Number(id.split("-")[1]) || 0;
+}
+
+// Why the lease is as long as it is, in a sentence.
+async function lengthOf(lease) {
+  const pool = await tryGet(pathOf("pools", lease.pools[0]));
+  if (pool === null) {
+    return "–";
+  }
+  const base = Number(pool.options.lease || 0);
+  const ttl = Number(lease.ttl); // 0: the client asked for none
+  if (lease.deadline === null && pool.options.sticky !== "yes") {
+    return "It has no end: " + (base === 0 ? "the pool gives leases without end." : "it was asked for.");
+  }
+  if (pool.options.sticky === "yes") {
+    return stickyLength(lease, pool, base);
+  }
+  const most = Number(pool.options.max_lease || 0);
+  return ttl === 0 || ttl === base ? duration(base) + ", the lease of the pool."
+    : duration(ttl) + ", as the client asked; the lease of the pool is " + (base > 0 ? duration(base) : "without end")
+      + (most > 0 && ttl === most ? ", and its longest is this." : ".");
+}
+
+// A sticky pool keeps a value for a holder that is offline, for less time when many newcomers arrive.
+async function stickyLength(lease, pool, base) {
+  const whole = "The pool keeps a value for " + duration(base) + " after its holder has left";
+  if (lease.offline_since === null || lease.deadline === null) {
+    return whole + ".";
+  }
+  const kept = (Number(lease.deadline) - Number(lease.offline_since)) / 1000;
+  if (kept >= base - 1) {
+    return duration(kept) + ": " + whole + ".";
+  }
+  const at = Number(lease.offline_since);
+  const history = await tryGet(pathOf("pools", pool.pool, "history"));
+  const i = history === null ? -1 : history.time.findIndex((time) => Number(time) >= at - 60000);
+  const limit = pool.options.high_rate_threshold_per_hour;
+  return duration(kept) + " instead of " + duration(base) + ": many newcomers arrived when its holder left"
+    + (i >= 0 ? ", " + Number(history.rate_per_hour[i]).toFixed(0) + " an hour" : "")
+    + (limit ? "; from " + limit + " an hour on the pool keeps values for a shorter time." : ".");
+}
+
+function leaseFacts(lease, length) {
   const meta = lease.meta === null ? "–" : element("pre", "", JSON.stringify(lease.meta, null, 2));
   const {values, pools} = lease;
   const members = values.length > MEMBERS ? leaseValues(lease)
@@ -102,6 +146,7 @@ function leaseFacts(lease) {
     ["Holder", link(lease.holder, "holder", lease.holder)],
     ["User", lease.user || "–"],
     ["Ends", momentAndDistance(lease.deadline)],
+    ["Why this long", length, true],
     ["Created", momentAndDistance(lease.created)],
     ["Last seen", momentAndDistance(lease.last_seen)],
     ["Offline since", momentAndDistance(lease.offline_since)],
@@ -110,6 +155,11 @@ function leaseFacts(lease) {
     ["Values", members, true],
     ["Metadata", meta, true],
   ];
+}
+
+function waitingWords(lease) {
+  return lease.state !== "waiting" ? "" : "It waits for " + (lease.waiting_pool || lease.pools.join(", ")) + " ("
+    + lease.waiting_for + "), with " + count(lease.waiting_before || 0) + " before it.";
 }
 
 export async function showLease(id, still) {
@@ -124,14 +174,15 @@ export async function showLease(id, still) {
     setText(note, error.message);
     $("lease-facts").replaceChildren();
     buttons($("lease-act"), []);
-    showLife("lease-life", {lease: id}, still);
+    showLife("lease-life", {lease: id}, still, birthOf(id));
     return;
   }
+  const length = lease.ended || lease.state === "waiting" ? "–" : await lengthOf(lease);
   if (!still()) {
     return;
   }
-  setText(note, "");
-  factsShow($("lease-facts"), leaseFacts(lease));
+  setText(note, waitingWords(lease));
+  factsShow($("lease-facts"), leaseFacts(lease, length));
   const held = ["active", "offline"].includes(lease.state);
   const live = held || ["reserved", "waiting", "overdue"].includes(lease.state);
   buttons($("lease-act"), [
@@ -140,7 +191,7 @@ export async function showLease(id, still) {
     lease.state === "revoking" && button("Reclaim …", "operator", () => reclaimLease(lease)),
     held && button("Give to another holder …", "operator", () => rekeyLease(lease)),
   ]);
-  showLife("lease-life", {lease: id}, still);
+  showLife("lease-life", {lease: id}, still, birthOf(id));
 }
 
 // ---- One value ----

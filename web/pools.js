@@ -1,4 +1,7 @@
 // The list of pools: the fullest first, scopes under their template, and how soon each is full.
+//
+// The server sorts and searches all pools. The page loads the rows that it shows; for an order that the server does not
+// have (rates, and the other direction) it loads the first LOADED_MOST and sorts those.
 import {button, buttons} from "./act.js";
 import {createPool} from "./actions.js";
 import {get, pathOf, tryGet} from "./api.js";
@@ -6,15 +9,18 @@ import {sparkline} from "./chart.js";
 import {$, STATES, count, duration, element, link, rate, setText, usedOf} from "./show.js";
 
 const POOLS_PAGE = 100;
+const LOADED_MOST = 1000;
+const SCOPES_MOST = 100; // shown of one template
 const GROWTH_SECONDS = 180; // as the server's tenure_pool_exhaustion_seconds
 const SPARK = 60; // samples
 const SPARK_ASKED = 4; // histories asked for at each look, so that many pools do not flood the server
 
-const pools = new Map(); // name -> what is known and the row that shows it
-const opened = new Set(); // templates whose scopes are shown
+const pools = new Map(); // name -> what is known, and the row that shows it if it is shown
+const opened = new Map(); // templates whose scopes are shown -> the names of these
 let pages = 1;
-let left = false;
+let matched = 0; // of all pools of the server
 let order = {by: "full", down: true};
+let changed = () => {}; // asks for a refresh
 
 // ---- What the last looks say about how fast a pool changes; see GROWTH_SECONDS ----
 
@@ -109,9 +115,9 @@ function poolRow(name) {
   row.fold.hidden = true;
   row.fold.addEventListener("click", () => {
     if (!opened.delete(name)) {
-      opened.add(name);
+      opened.set(name, []);
     }
-    poolFilter();
+    changed();
   });
   head.append(link(name, "pool", name));
   row.why = head.appendChild(element("div", "why"));
@@ -175,67 +181,57 @@ function compare(a, b) {
   return (order.down ? -sign : sign) || (a.pool.pool < b.pool.pool ? -1 : 1);
 }
 
-function templateOf(name) {
-  const at = name.indexOf("@");
-  return at > 0 && pools.has(name.slice(0, at)) ? name.slice(0, at) : null;
+function isFiltered() {
+  return $("pool-filter").value.trim() !== "";
 }
 
-// Rows that are where they belong are left alone.
+// The server's word for the order, if it has this one.
+function serverSort() {
+  return {"name false": "name", "full true": "occupancy", "free false": "free"}[order.by + " " + order.down];
+}
+
+// Rows that are where they belong are left alone; others are made, moved or removed.
 function arrange() {
-  const tops = [];
-  const scopes = new Map();
-  for (const known of pools.values()) {
-    const template = templateOf(known.pool.pool);
-    if (template === null) {
-      tops.push(known);
-    } else {
-      scopes.set(template, [...(scopes.get(template) || []), known]);
-    }
-  }
-  const wanted = tops.sort(compare).flatMap((known) =>
-    [known, ...(scopes.get(known.pool.pool) || []).sort(compare)]);
+  const under = isFiltered() ? new Map() : opened;
+  const scopes = new Set([...under.values()].flat());
+  const tops = [...pools.values()].filter((known) => !scopes.has(known.pool.pool)).sort(compare);
+  const wanted = tops.slice(0, pages * POOLS_PAGE).flatMap((known) =>
+    [known, ...(under.get(known.pool.pool) || []).map((name) => pools.get(name)).filter((scope) => scope).sort(compare)]);
   const body = $("pools").tBodies[0];
   wanted.forEach((known, i) => {
+    known.row = known.row || poolRow(known.pool.pool);
+    poolShow(known);
     if (body.rows[i] !== known.row) {
       body.insertBefore(known.row, body.rows[i] || null);
     }
     const {fold} = known.row;
     const name = known.pool.pool;
-    fold.hidden = !scopes.has(name);
+    fold.hidden = isFiltered() || !(Number(known.pool.scopes) > 0);
     setText(fold, opened.has(name) ? "▾" : "▸");
     fold.setAttribute("aria-expanded", String(opened.has(name)));
     fold.setAttribute("aria-label", "Scopes of " + name);
   });
-}
-
-export function poolFilter() {
-  const wanted = $("pool-filter").value.toLowerCase();
-  let shown = 0;
-  let folded = 0;
-  for (const [name, known] of pools) {
-    const template = templateOf(name);
-    const fits = name.toLowerCase().includes(wanted);
-    const isFolded = wanted === "" && template !== null && !opened.has(template);
-    known.row.hidden = !fits || isFolded;
-    shown += fits && !isFolded ? 1 : 0;
-    folded += fits && isFolded ? 1 : 0;
+  while (body.rows.length > wanted.length) {
+    body.lastChild.remove();
   }
-  arrange();
-  setText($("pool-count"), pools.size === 0 ? "" : shown + folded === pools.size
-    ? count(pools.size) + (left ? " shown, there are more" : "") + (folded > 0 ? ", " + count(folded) + " scopes folded" : "")
-    : count(shown) + " of " + count(pools.size));
+  const shown = Math.min(tops.length, pages * POOLS_PAGE);
+  const some = serverSort() === undefined && matched > tops.length ? ", sorted among the " + count(tops.length) + " fullest" : "";
+  setText($("pool-count"), matched === 0 ? "" : (shown < matched ? count(shown) + " of " + count(matched) : count(matched)) + some);
+  $("pools-more").hidden = shown >= Math.min(matched, LOADED_MOST);
 }
 
 function sortBy(key) {
-  order = {by: key, down: order.by === key ? !order.down : key !== "name"};
+  order = {by: key, down: order.by === key ? !order.down : key !== "name" && key !== "free"};
   for (const head of document.querySelectorAll("#pools thead th")) {
     const mine = head.dataset.sort === key;
     head.setAttribute("aria-sort", mine ? (order.down ? "descending" : "ascending") : "none");
   }
-  arrange();
+  arrange(); // what is loaded; then what is to be seen of all
+  changed();
 }
 
-export function poolsStart() {
+export function poolsStart(refresh) {
+  changed = refresh;
   for (const head of document.querySelectorAll("#pools thead button")) {
     head.addEventListener("click", () => sortBy(head.parentElement.dataset.sort));
   }
@@ -246,17 +242,16 @@ export function poolsStart() {
 function poolSeen(pool) {
   let known = pools.get(pool.pool);
   if (!known) {
-    known = {row: poolRow(pool.pool)};
+    known = {};
     pools.set(pool.pool, known);
   }
   learn(known, pool);
   known.pool = pool;
-  poolShow(known);
 }
 
 // Of those that are shown and have none yet; later samples are our own looks.
 async function sparksAsk() {
-  const asked = [...pools.values()].filter((known) => !known.row.hidden && !known.spark).slice(0, SPARK_ASKED);
+  const asked = [...pools.values()].filter((known) => known.row && known.row.isConnected && !known.spark).slice(0, SPARK_ASKED);
   await Promise.all(asked.map(async (known) => {
     const path = pathOf("pools", known.pool.pool, "history") + "?count=" + SPARK;
     const history = await tryGet(path) || {peak: [], given: []};
@@ -273,34 +268,57 @@ function sparkGrow(known) {
     known.spark.used = [...known.spark.used, known.last.used].slice(-SPARK);
     known.spark.given = [...known.spark.given, given].slice(-SPARK);
   }
-  if (known.spark) {
+  if (known.spark && known.row) {
     sparkShow(known);
   }
 }
 
+// A pattern for names that contain the text, whatever the case of its letters.
+export function matchOf(text) {
+  return "*" + [...text].map((letter) => /[a-z]/i.test(letter) ? "[" + letter.toLowerCase() + letter.toUpperCase() + "]"
+    : letter.replace(/[\\*?[\]]/, "\\$&")).join("") + "*";
+}
+
+function list(query) {
+  return get("/v1/pools?" + new URLSearchParams(query));
+}
+
+// The pools that are shown, of all that the server has. A search finds scopes, too; without one they are under their
+// templates. A user that may see scopes only gets those.
+async function poolsAsk() {
+  const query = {sort: serverSort() || "occupancy",
+    count: serverSort() === undefined ? LOADED_MOST : Math.min(pages * POOLS_PAGE, LOADED_MOST)};
+  if (isFiltered()) {
+    return list({...query, match: matchOf($("pool-filter").value.trim())});
+  }
+  const reply = await list({...query, scopes: "no"});
+  return reply.pools.length > 0 ? reply : list(query);
+}
+
+// Of the templates that are opened.
+async function scopesAsk() {
+  const lists = await Promise.all((isFiltered() ? [] : [...opened.keys()]).map(async (name) => {
+    const reply = await list({sort: "occupancy", count: SCOPES_MOST, match: name.replace(/[\\*?[\]]/g, "\\$&") + "@*"});
+    opened.set(name, reply.pools.map((pool) => pool.pool));
+    return reply.pools;
+  }));
+  return lists.flat();
+}
+
 export async function showPools() {
-  const seen = new Set();
-  let cursor = "0";
-  for (let page = 0; page < pages && (page === 0 || cursor !== "0"); page++) {
-    const reply = await get("/v1/pools?count=" + POOLS_PAGE + "&cursor=" + cursor);
-    for (const pool of reply.pools) {
-      seen.add(pool.pool);
-      poolSeen(pool);
-    }
-    cursor = String(reply.cursor);
+  const [reply, scopes] = await Promise.all([poolsAsk(), scopesAsk()]);
+  const listed = [...reply.pools, ...scopes];
+  const seen = new Set(listed.map((pool) => pool.pool));
+  listed.forEach(poolSeen);
+  for (const name of [...pools.keys()].filter((each) => !seen.has(each))) {
+    pools.delete(name);
   }
-  for (const [name, known] of pools) {
-    if (!seen.has(name)) {
-      known.row.remove();
-      pools.delete(name);
-    }
-  }
-  left = cursor !== "0";
-  $("pools-more").hidden = !left;
-  $("empty").hidden = pools.size > 0;
-  $("pools-box").hidden = $("legend").hidden = pools.size === 0;
+  matched = Number(reply.matched);
+  $("empty").hidden = isFiltered() || matched > 0;
+  $("pools-box").hidden = $("legend").hidden = matched === 0;
   buttons($("pools-act"), [button("Create a pool …", "operator", createPool)]);
-  poolFilter();
+  arrange();
+  setText($("pools-none"), isFiltered() && matched === 0 ? "No pool has a name that contains this." : "");
   await sparksAsk();
   pools.forEach(sparkGrow);
 }
@@ -320,8 +338,4 @@ export function poolKnown(pool) {
   }
   learn(known, pool);
   return known;
-}
-
-export function poolNames() {
-  return [...pools.keys()];
 }

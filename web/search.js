@@ -1,6 +1,6 @@
 // Search as you type: pools, values, leases, holders by their beginning, sensors.
 import {pathOf, tryGet} from "./api.js";
-import {poolNames} from "./pools.js";
+import {matchOf} from "./pools.js";
 import {$, element, link} from "./show.js";
 
 const SHOWN = 6; // of each kind
@@ -41,12 +41,12 @@ async function sensors(query, found) {
   refs.slice(0, SHOWN).forEach((ref) => add(found, "sensor", ref, "", "sensor", ref));
 }
 
+// Of all pools of the server, those whose names begin with it first.
 async function pools(query, found) {
-  const names = poolNames().filter((name) => name.toLowerCase().includes(query.toLowerCase()));
-  if (!names.includes(query) && await tryGet(pathOf("pools", query))) {
-    names.unshift(query);
-  }
-  names.sort((a, b) => a.indexOf(query) - b.indexOf(query));
+  const page = await tryGet("/v1/pools?" + new URLSearchParams({match: matchOf(query), sort: "name", count: 50}));
+  const names = page === null ? [] : page.pools.map((pool) => pool.pool);
+  const place = (name) => name.toLowerCase().indexOf(query.toLowerCase());
+  names.sort((a, b) => place(a) - place(b) || a.length - b.length);
   names.slice(0, SHOWN).forEach((name) => add(found, "pool", name, "", "pool", name));
 }
 

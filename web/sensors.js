@@ -1,11 +1,11 @@
 // Sensors: which there are, which run, why, and how they fare; and one of them with its output.
 import {button, buttons} from "./act.js";
-import {ruleAct, ruleAdd, sensorAct} from "./actions.js";
+import {ruleAct, ruleAdd, sensorAct, sensorAdd, sensorDelete} from "./actions.js";
 import {get, mayDo, pathOf, tryGet} from "./api.js";
 import {showLife} from "./events.js";
 import {$, count, duration, element, factsShow, link, momentAndDistance, setText} from "./show.js";
 
-const PAGE = 100; // as many as are shown: each is asked for its state
+const PAGE = 1000; // as many as are shown
 const LOG_KEPT = 65536; // characters
 
 const rows = new Map(); // ref -> its row
@@ -27,43 +27,53 @@ function rowMake(ref) {
   return row;
 }
 
-function stateOf(sensor, status) {
-  const state = status.proof === "none" ? status.state + ", unproven" : status.state;
+function stateOf(sensor) {
+  const state = sensor.proof === "none" ? sensor.state + ", unproven" : sensor.state;
   return sensor.enabled ? state : state + ", disabled";
 }
 
-function isBad(status) {
-  return status.proof === "none" || ["error", "backoff"].includes(status.state);
+function isBad(sensor) {
+  return sensor.proof === "none" || ["error", "backoff"].includes(sensor.state);
 }
 
-function rowShow(row, sensor, status) {
+// Why it is in the state that it is in, and what helps.
+function whyOf(sensor) {
+  const said = sensor.last_error || sensor.last_reason || "";
+  if (sensor.proof === "none") {
+    return "Nothing proves that its last run is dead. Check it, then reset the sensor. " + said;
+  }
+  if (sensor.state === "error") {
+    return "It failed " + count(sensor.failures) + " times in a row and is not tried again until you reset it: " + said;
+  }
+  if (sensor.state === "backoff") {
+    return "It failed and is tried again in " + duration(Number(sensor.next_in_ms) / 1000) + ": " + said;
+  }
+  return "";
+}
+
+function rowShow(row, sensor) {
   const cells = row.cells_of;
-  setText(cells.state, stateOf(sensor, status));
-  cells.state.classList.toggle("soon", isBad(status));
-  setText(row.why, isBad(status) ? status.last_error || status.last_reason || "" : "");
+  setText(cells.state, stateOf(sensor));
+  cells.state.classList.toggle("soon", isBad(sensor));
+  setText(row.why, whyOf(sensor));
   setText(cells.trigger, sensor.trigger);
   setText(cells.rules, count(sensor.active_rules));
-  setText(cells.pid, status.pid ? String(status.pid) : "–");
-  setText(cells.uptime, Number(status.uptime_ms) > 0 ? duration(Number(status.uptime_ms) / 1000) : "–");
-  setText(cells.starts, count(status.starts));
-  setText(cells.crashes, count(status.crashes));
+  setText(cells.pid, sensor.pid ? String(sensor.pid) : "–");
+  setText(cells.uptime, Number(sensor.uptime_ms) > 0 ? duration(Number(sensor.uptime_ms) / 1000) : "–");
+  setText(cells.starts, count(sensor.starts));
+  setText(cells.crashes, count(sensor.crashes));
 }
 
 export async function showSensors() {
   const reply = await get("/v1/sensors?count=" + PAGE);
   const seen = new Set();
-  const states = await Promise.allSettled(
-    reply.sensors.map((sensor) => get(pathOf("sensors", sensor.ref, "status"))));
-  reply.sensors.forEach((sensor, i) => {
-    if (states[i].status === "rejected") {
-      return; // deleted meanwhile
-    }
+  for (const sensor of reply.sensors) {
     seen.add(sensor.ref);
     if (!rows.has(sensor.ref)) {
       rows.set(sensor.ref, $("sensors").tBodies[0].appendChild(rowMake(sensor.ref)));
     }
-    rowShow(rows.get(sensor.ref), sensor, states[i].value);
-  });
+    rowShow(rows.get(sensor.ref), sensor);
+  }
   for (const [ref, row] of rows) {
     if (!seen.has(ref)) {
       row.remove();
@@ -71,7 +81,8 @@ export async function showSensors() {
     }
   }
   $("sensors-box").hidden = rows.size === 0;
-  buttons($("sensors-act"), [button("Add a rule …", "operator", () => ruleAdd(""))]);
+  buttons($("sensors-act"), [button("Add a sensor …", "admin", sensorAdd),
+    button("Add a rule …", "operator", () => ruleAdd(""))]);
   setText($("sensors-note"), rows.size === 0 ? "There are none: see tenure help sensor set"
     : count(rows.size) + (String(reply.cursor) !== "0" ? " shown, there are more" : ""));
 }
@@ -152,9 +163,9 @@ export async function showSensor(ref, still) {
   }
   const exit = status.last_exit_signal ? "signal " + status.last_exit_signal
     : status.last_exit_code !== null ? "code " + status.last_exit_code : "–";
-  setText($("sensor-why"), isBad(status) ? status.last_error || status.last_reason || "" : "");
+  setText($("sensor-why"), whyOf(status));
   factsShow($("sensor-facts"), [
-    ["State", stateOf(status, status)],
+    ["State", stateOf(status)],
     ["Trigger", status.trigger],
     ["Enabled rules", count(status.active_rules)],
     ["Process", status.pid ? String(status.pid) : "–"],
@@ -177,6 +188,7 @@ export async function showSensor(ref, still) {
     status.enabled ? button("Disable …", "operator", () => sensorAct(ref, "disable", "The run is stopped, and no rule starts it."))
       : button("Enable …", "operator", () => sensorAct(ref, "enable", "Rules start it again.")),
     button("Add a rule …", "operator", () => ruleAdd(status.trigger)),
+    button("Delete …", "operator", () => sensorDelete(ref, status)),
   ]);
   showLife("sensor-life", {kind: "sensor.", text: ref}, still);
   await Promise.all([showRules(status.trigger, still), showLog(ref, still)]);

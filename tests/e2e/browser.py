@@ -84,7 +84,12 @@ class Browser:
         self.call("Emulation.clearDeviceMetricsOverride")
 
     def value(self, script):
-        reply = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        try:
+            reply = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        except AssertionError as error:
+            if "Inspected target navigated" not in str(error):
+                raise
+            reply = self.call("Runtime.evaluate", expression=script, returnByValue=True)  # of the page that came
         assert "exceptionDetails" not in reply, reply
         return reply["result"].get("value")
 

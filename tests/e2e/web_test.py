@@ -204,7 +204,7 @@ class Page(Case):
         self.do("SENSOR", "SET", "broken", "u", json.dumps({
             "command": ["/no/such/program"], "settle_seconds": 0, "max_restarts": 0}))
         self.do("RULE", "SET", "r", "u")
-        self.see("#sensors", "error")
+        self.see("#sensors", "is not tried again until you reset it: cannot start it")
         self.do("SENSOR", "DELETE", "broken")
         self.do("SENSOR", "DELETE", "watcher")
         self.see("#sensors-note", "There are none")
@@ -219,15 +219,20 @@ class Page(Case):
             pipe.execute()
         home = "http://127.0.0.1:%d/" % server.http_port
         self.browser.go(home)
-        self.see("#pool-count", "there are more")
+        self.see("#pool-count", "100 of 230")
         self.assertEqual(self.browser.value("document.querySelectorAll('#pools tbody tr').length"),
                          100)
+        with server.client() as client:
+            client.execute_command("ALLOC", "pool-229", "h")
+        until(lambda: self.browser.text("#pools tbody th a") == "pool-229", "the fullest of all first")
         for _ in range(2):
             self.browser.value("document.getElementById('pools-more').click()")
-        self.see("#pools", "pool-229")
+        self.see("#pools", "pool-99\n")
         self.browser.value("document.getElementById('pool-filter').value = 'OOL-22';"
                            "document.getElementById('pool-filter').dispatchEvent(new Event('input'))")
-        self.see("#pool-count", "11 of 230")
+        until(lambda: self.browser.text("#pool-count") == "11", "those that contain it")
+        self.fill("#pool-filter", "nothing")
+        self.see("#pools-none", "No pool has a name that contains this.")
         self.browser.go("about:blank")
         self.browser.go(home + "#/find/pool-200")
         self.see("#find-pool", "pool-200")
@@ -424,6 +429,70 @@ class Page(Case):
         self.click("#act-go")
         self.see("#act-result", "Done")
 
+    def test_a_repeat_after_a_lost_answer_acts_once(self):
+        self.do("POOL", "CREATE", "once", "SET")
+        self.show("#/pool/once")
+        self.press("Add members …")
+        self.fill("#act-members", "gpu-1")
+        # The first request arrives, and its answer is lost.
+        self.browser.value("""(() => { const real = fetch; window.keys = []; window.fetch = async (path, options) => {
+            const reply = await real(path, options);
+            if (options.method !== "POST") { return reply; }
+            window.keys.push(options.headers["Idempotency-Key"]);
+            if (window.keys.length === 1) { throw new TypeError("Failed to fetch"); }
+            window.replayed = reply.headers.get("Idempotent-Replayed"); return reply; }; })()""")
+        self.click("#act-go")
+        self.see("#act-result", "repeating it is safe")
+        self.click("#act-go")
+        self.see("#act-result", "Done, at log position")
+        first, second = self.browser.value("window.keys")
+        self.assertEqual(first, second)
+        self.assertEqual(self.browser.value("window.replayed"), "true")
+        self.click("#act-cancel")
+        self.press("Add members …")
+        self.fill("#act-members", "gpu-2")
+        self.click("#act-go")
+        self.see("#act-result", "Done, at log position")
+        self.assertEqual(len(set(self.browser.value("window.keys"))), 2)
+
+    def test_a_node_that_follows_links_to_the_same_view_of_the_owner(self):
+        self.do("POOL", "CREATE", "led", "RANGE", 1, 9)
+        self.show("#/pool/led")
+        self.see("#t-pool", "led")
+        # A cluster is tested elsewhere: this is what a node of one answers.
+        self.browser.value("""(() => { const real = fetch; window.fetch = async (path, options) => {
+            if (options.method === "DELETE") { return {type: "opaqueredirect"}; }
+            if (path === "/v1/cluster/nodes") { return Response.json({nodes: [
+              {name: "a", role: "owner", http: "10.0.0.7:7412", self: false, lsn: "9", address: "10.0.0.7:7411"},
+              {name: "b", role: "follower", http: "", self: true, lsn: "9", address: ""}]}); }
+            const reply = await real(path, options);
+            return path.startsWith("/metrics") ? new Response((await reply.text()).replace(
+              "\\ntenure_owner 1", "\\ntenure_owner 0")) : reply; }; })()""")
+        self.see("#follows", "Open this view on the owner’s page")
+        href = "document.querySelector('%s a').href"
+        self.assertEqual(self.browser.value(href % "#follows"), "http://10.0.0.7:7412/#/pool/led")
+        self.press("Drop …")
+        self.click("#act-go")
+        self.see("#act-result", "Go to the same view on its page")
+        self.assertEqual(self.browser.value(href % "#act-result"), "http://10.0.0.7:7412/#/pool/led")
+
+    def test_a_lease_says_why_it_is_as_long_as_it_is(self):
+        self.do("POOL", "CREATE", "short", "RANGE", 1, 9, "LEASE", "30m")
+        self.do("ALLOC", "short", "usual")
+        self.do("ALLOC", "short", "special", "TTL", "12m")
+        self.do("POOL", "CREATE", "kept", "RANGE", 1, 900, "STICKY", "yes", "LEASE", "30d",
+                "high_rate_threshold_per_hour", 60)
+        for i in range(150):
+            self.do("ALLOC", "kept", "device-%d" % i)
+        lease = self.lease_of("kept/1")
+        self.do("RELEASE", lease, "device-0", 1)
+        for target, words in (("short/1", "30 min, the lease of the pool."),
+                              ("short/2", "12 min, as the client asked; the lease of the pool is 30 min."),
+                              ("kept/2", "The pool keeps a value for 30 d after its holder has left."),
+                              ("kept/1", "instead of 30 d: many newcomers arrived when its holder left")):
+            self.show("#/lease/" + self.lease_of(target))
+            self.see("#lease-facts", words)
+
     def test_disown_ends_the_leases_as_it_says(self):
         self.do("POOL", "CREATE", "owned", "RANGE", 1, 5)
         for _ in range(2):
@@ -460,6 +529,16 @@ class Page(Case):
             self.browser.value("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: %s, bubbles: true}))"
                                % json.dumps(key))
             until(lambda check=check: self.browser.value(check), check)
+        self.do("POOL", "CREATE", "walked", "RANGE", 1, 9)
+        self.show("")
+        self.see("#pools", "walked")
+        press = "(document.activeElement || document.body).dispatchEvent(new KeyboardEvent('keydown', {key: %s, bubbles: true}))"
+        rows = "[...document.querySelectorAll('#pools tbody th a')].indexOf(document.activeElement)"
+        self.browser.value(press % "'j'")
+        self.assertEqual(self.browser.value(rows), 0)
+        self.browser.value(press % "'ArrowDown'")
+        self.browser.value(press % "'k'")
+        self.assertEqual(self.browser.value(rows), 0)
         self.browser.value("document.activeElement.blur(); document.body.dispatchEvent("
                            "new KeyboardEvent('keydown', {key: '?', bubbles: true}))")
         self.see("#help", "search")
@@ -599,6 +678,20 @@ class Page(Case):
             self.click("#log-out")
             self.log_in("boss", "right")
             self.see("#pool-act", "Change …")
+            self.browser.value("location.hash = '#/sensors'")
+            self.press("Add a sensor …")
+            for name, text in (("ref", "made"), ("trigger", "t"), ("program", "/bin/sleep 1000")):
+                self.fill("#act-" + name, text)
+            self.see("#act-command", """tenure sensor set made t '{"command":["/bin/sleep","1000"]}'""")
+            self.click("#act-go")
+            self.see("#act-result", "Done")
+            self.click("#act-cancel")
+            self.browser.value("location.hash = '#/sensor/made'")
+            self.see("#sensor-rules-note", "No rule wants it")
+            self.press("Delete …")
+            self.click("#act-go")
+            self.see("#act-result", "Done")
+            self.click("#act-cancel")
 
 
 if __name__ == "__main__":
