@@ -86,6 +86,12 @@ bench-cluster: ## benchmarks a cluster against bare etcd: three members and thre
 	@$(MAKE) --no-print-directory release
 	@tools/bench.sh --long cluster
 
+.PHONY: screenshots
+screenshots: ## takes the pictures of the web page in docs/pictures: make screenshots MINUTES=12
+	@tools/deps.sh pictures
+	@$(MAKE) --no-print-directory release
+	@TENURE_BUILD_DIR=build TENURE_SOURCE_DIR=. /usr/bin/python3 tools/screenshots.py
+
 .PHONY: bench-import
 bench-import: deps ## benchmarks import and export of a million allocations
 	@$(MAKE) --no-print-directory release

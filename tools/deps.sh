@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages a task needs, those that are missing and no others, without asking.
 #
-#   tools/deps.sh build|test|lint|deb|cluster|quick|bench|crowd|fuzz|valgrind
+#   tools/deps.sh build|test|lint|deb|cluster|quick|bench|crowd|pictures|fuzz|valgrind
 #
 # Does nothing (and needs no network) when all of them are there. On other systems it says what is
 # needed and leaves it to you.
@@ -89,6 +89,12 @@ lint=(
     "shellcheck:checks the shell scripts"
 )
 crowd=("${test[@]}" "${redis[@]}")
+pictures=(
+    "${build[@]}"
+    "chromium:the browser that shows the page"
+    "python3-redis:a client library, for the data on the page"
+    "pngquant:makes pictures small"
+)
 valgrind=("${test[@]}" "valgrind:memcheck")
 fuzz=(
     "${build[@]}"
@@ -106,10 +112,11 @@ cluster) wanted=("${cluster[@]}") ;;
 quick) wanted=("${quick[@]}") ;;
 bench) wanted=("${bench[@]}") ;;
 crowd) wanted=("${crowd[@]}") ;;
+pictures) wanted=("${pictures[@]}") ;;
 fuzz) wanted=("${fuzz[@]}") ;;
 valgrind) wanted=("${valgrind[@]}") ;;
 *)
-    echo "usage: tools/deps.sh build|test|lint|deb|cluster|quick|bench|crowd|fuzz|valgrind" >&2
+    echo "usage: tools/deps.sh build|test|lint|deb|cluster|quick|bench|crowd|pictures|fuzz|valgrind" >&2
     exit 2
     ;;
 esac

@@ -77,7 +77,8 @@ export async function ownerPage() {
     return null;
   }
   const origin = owner.http.includes("://") ? owner.http : location.protocol + "//" + owner.http;
-  return /^https?:\/\//.test(origin) ? origin.replace(/\/$/, "") + "/" + location.hash : null;
+  const known = origin.startsWith("http://") || origin.startsWith("https://");
+  return known ? origin + (origin.endsWith("/") ? "" : "/") + location.hash : null;
 }
 
 // Without the browser's own credentials: its dialog would hide ours. A refusal of credentials that are no

@@ -119,18 +119,15 @@ async function lengthOf(lease) {
 // A sticky pool keeps a value for a holder that is offline, for less time when many newcomers arrive.
 async function stickyLength(lease, pool, base) {
   const whole = "The pool keeps a value for " + duration(base) + " after its holder has left";
-  if (lease.offline_since === null || lease.deadline === null) {
+  const at = Number(lease.offline_since || lease.last_seen || lease.created);
+  const kept = (Number(lease.deadline) - at) / 1000;
+  if (lease.deadline === null || kept >= base - 1) {
     return whole + ".";
   }
-  const kept = (Number(lease.deadline) - Number(lease.offline_since)) / 1000;
-  if (kept >= base - 1) {
-    return duration(kept) + ": " + whole + ".";
-  }
-  const at = Number(lease.offline_since);
   const history = await tryGet(pathOf("pools", pool.pool, "history"));
   const i = history === null ? -1 : history.time.findIndex((time) => Number(time) >= at - 60000);
   const limit = pool.options.high_rate_threshold_per_hour;
-  return duration(kept) + " instead of " + duration(base) + ": many newcomers arrived when its holder left"
+  return duration(kept) + " instead of " + duration(base) + ": many newcomers arrived when its holder was last seen"
     + (i >= 0 ? ", " + Number(history.rate_per_hour[i]).toFixed(0) + " an hour" : "")
     + (limit ? "; from " + limit + " an hour on the pool keeps values for a shorter time." : ".");
 }

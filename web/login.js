@@ -22,6 +22,7 @@ function refused() {
     setText($("login-note"), "Wrong name or secret, or the user is no more.");
   }
   forget();
+  document.body.classList.add("stranger"); // until the page is loaded anew
   if (!$("login").open) {
     $("login").showModal();
   }

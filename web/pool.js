@@ -143,11 +143,11 @@ export async function showPool(name, still) {
     ["Lease of a newcomer", Number(pool.effective_lease) > 0 ? duration(Number(pool.effective_lease))
       : pool.options.sticky === "yes" && Number(pool.options.lease) > 0 ? "0 s (force-zero)" : "no end"],
     ["Given in all", count(pool.allocated_total)],
-    ["Returned to sticky holders", count(pool.returned_total)],
+    ...(pool.options.sticky === "yes" ? [["Returned to sticky holders", count(pool.returned_total)]] : []),
     ["Released", count(pool.released_total)],
     ["Expired", count(pool.expired_total)],
     ["Revoked", count(pool.revoked_total)],
-    ["Scopes", count(pool.scopes)],
+    ...(pool.options.scoped === "yes" ? [["Scopes", count(pool.scopes)]] : []),
   ]);
   factsShow($("pool-options"), Object.entries(pool.options).map(([k, v]) => [k, v === "" ? "–" : v]));
   const set = pool.options.kind === "set";

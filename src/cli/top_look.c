@@ -252,7 +252,7 @@ static enum cli_link look_pools(struct top *top, uint64_t timeout_ms) {
 
 /* ---- Sparklines ---- */
 
-static struct top_spark *spark_find(struct top *top, const char *name) {
+const struct top_spark *cli_top_spark(const struct top *top, const char *name) {
     for (uint32_t i = 0; i < TOP_SPARKS; i++) {
         if (top->sparks[i].asked_ms > 0 && strcmp(top->sparks[i].name, name) == 0) {
             return &top->sparks[i];
@@ -261,19 +261,16 @@ static struct top_spark *spark_find(struct top *top, const char *name) {
     return NULL;
 }
 
-const struct top_spark *cli_top_spark(const struct top *top, const char *name) {
-    return spark_find((struct top *)top, name);
-}
-
-/* An empty place, or that of the pool that was asked about first. */
-static struct top_spark *spark_place(struct top *top) {
+/* Its own place, an empty one, or that of the pool that was asked about first. */
+static struct top_spark *spark_place(struct top *top, const char *name) {
+    const struct top_spark *own = cli_top_spark(top, name);
     struct top_spark *oldest = &top->sparks[0];
     for (uint32_t i = 1; i < TOP_SPARKS; i++) {
         if (top->sparks[i].asked_ms < oldest->asked_ms) {
             oldest = &top->sparks[i];
         }
     }
-    return oldest;
+    return own != NULL ? &top->sparks[own - top->sparks] : oldest;
 }
 
 /* 60 minutes in TOP_SPARK columns, each the highest of its minutes; scaled to 1 to 8. */
@@ -301,10 +298,9 @@ static void spark_take(const struct cli_reader *reader, const char *key, double 
 
 static enum cli_link look_spark(struct top *top, const struct top_pool *pool, uint64_t timeout_ms) {
     const char *const words[] = {"POOL", "HISTORY", pool->name, "COUNT", "60"};
-    struct top_spark *spark = spark_find(top, pool->name);
     enum cli_link link = ask(top, words, 5, timeout_ms);
     if (link == CLI_LINK_OK) {
-        spark = spark != NULL ? spark : spark_place(top);
+        struct top_spark *spark = spark_place(top, pool->name);
         *spark = (struct top_spark){.asked_ms = top->now->at_ms};
         memcpy(spark->name, pool->name, sizeof spark->name);
         if (!is_refused(top)) {
@@ -318,8 +314,8 @@ static enum cli_link look_spark(struct top *top, const struct top_pool *pool, ui
 #define SPARKS_A_LOOK 8u /* so that a screen full of pools does not flood the server */
 #define SPARK_MS 60000u  /* the server takes a sample each minute */
 
-static bool spark_is_fresh(struct top *top, const char *name) {
-    const struct top_spark *spark = spark_find(top, name);
+static bool spark_is_fresh(const struct top *top, const char *name) {
+    const struct top_spark *spark = cli_top_spark(top, name);
     return spark != NULL && top->now->at_ms < spark->asked_ms + SPARK_MS;
 }
 

@@ -90,6 +90,7 @@ class Scale(Case):
         print("idle: scripts %.1f ms/s, tasks %.1f ms/s, %d nodes, %d requests and %d changes of nodes in %d refreshes" % (
             1000 * busy, 1000 * tasks, end["Nodes"], len(paths), self.browser.value("window.changes"), refreshes))
         self.assertLess(busy, BUSY_MOST)
+        self.assertLess(tasks, 2 * BUSY_MOST)  # layout and painting, too
         self.assertEqual(self.browser.value("document.querySelectorAll('#pools tbody tr').length"), 100)
         self.assertLessEqual(paths.count("/v1/pools"), refreshes + 1)  # and histories, a few at a time
         self.assertLessEqual(len(paths), 8 * (refreshes + 1))

@@ -489,7 +489,7 @@ class Page(Case):
         for target, words in (("short/1", "30 min, the lease of the pool."),
                               ("short/2", "12 min, as the client asked; the lease of the pool is 30 min."),
                               ("kept/2", "The pool keeps a value for 30 d after its holder has left."),
-                              ("kept/1", "instead of 30 d: many newcomers arrived when its holder left")):
+                              ("kept/1", "instead of 30 d: many newcomers arrived when its holder was last seen")):
             self.show("#/lease/" + self.lease_of(target))
             self.see("#lease-facts", words)
 
