@@ -65,7 +65,11 @@ if ! command -v npm >/dev/null; then
     test+=("npm:installs those")
 fi
 redis=("redis-server:what the server is measured against")
-cluster=("${build[@]}" "etcd-server:the store that the log of a cluster is in")
+cluster=(
+    "${build[@]}"
+    "etcd-server:the store that the log of a cluster is in"
+    "python3:finds free ports, in the story of a cluster"
+)
 quick=("${build[@]}" "${redis[@]}")
 # Libraries of the servers that Tenure is compared with; bench/peers.c is built where they are.
 peers=(

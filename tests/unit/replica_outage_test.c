@@ -169,27 +169,34 @@ static void a_follower_with_a_full_disk_holds_up_nobody(void **state) {
 
 /* ---- A node that stood still ---- */
 
+/* Three nodes that keep little in etcd. */
+static struct group_node *begin_small(void) {
+    group_open(&group, 1);
+    for (unsigned n = 0; n < 3; n++) {
+        group_start(&group, n, &(struct group_start){.init = n == 0, .log_bytes = 4096});
+    }
+    struct group_node *owner = group_await_owner(&group, 5000);
+    group_appends(owner, 10);
+    assert_true(group_settle(&group, 5000));
+    return owner;
+}
+
 /* Longer than etcd keeps what it needs: it ends, and begins with a snapshot of another node. */
 static void a_follower_that_stood_still_beyond_all_retention_is_seeded(void **state) {
     static const struct group_start seeds = {.seed = true};
     (void)state;
-    struct group_node *owner = group_begin(&group, 3);
+    struct group_node *owner = begin_small();
     struct group_node *still = &group.nodes[(owner->n + 1) % 3];
     struct group_node *third = &group.nodes[(owner->n + 2) % 3];
-    group_appends(owner, 10);
-    assert_true(group_settle(&group, 5000));
-    still->hangs_until_ms = group.now_ms + 4200000;
-    for (unsigned i = 0; i < 4; i++) { /* more than an hour, after which it does not count */
+    still->hangs_until_ms = group.now_ms + 150000;
+    for (unsigned i = 0; i < 6; i++) { /* trimming rides on appends */
         group_appends(owner, 20);
         group_run(&group, 1000);
         group_snapshot(owner);
         group_snapshot(third);
-        group_run(&group, 999000);
+        group_run(&group, 15000);
     }
-    for (unsigned i = 0; i < 3; i++) { /* trimming rides on appends */
-        group_appends(owner, 5);
-        group_run(&group, 10000);
-    }
+    group_appends(owner, 5);
     fakeetcd_compact(group.fake, fakeetcd_revision(group.fake));
     group_run(&group, still->hangs_until_ms - group.now_ms + 20000);
     assert_int_equal(group_trouble(still), REPLICA_TROUBLE_BEHIND);
