@@ -298,29 +298,15 @@ enum part { PART_OWNER, PART_STANDBYS, PART_ETCD, PART_GENERATOR, PART_COUNT };
 static const char *const part_names[PART_COUNT] = {"the owner", "two standbys",
                                                    "three members of etcd", "the load generator"};
 
-/* Processor time since it began, in seconds. */
-static double process_cpu(pid_t id) {
-    char path[64], text[512] = "";
-    unsigned long long user = 0, system = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)id);
-    FILE *file = fopen(path, "re");
-    size_t len = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
-    const char *at = len > 0 ? strrchr(text, ')') : NULL;
-    if (at == NULL || sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
-                             &system) != 2) {
-        die("no figures about a process");
-    }
-    fclose(file);
-    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
-}
-
+/* In microseconds since each of them began. */
 static void cpu_read(unsigned owner, double cpu[PART_COUNT]) {
-    cpu[PART_OWNER] = process_cpu(nodes[owner].id);
+    struct process self = {.id = getpid()};
+    cpu[PART_OWNER] = process_cpu_us(&nodes[owner]);
     cpu[PART_STANDBYS] = cpu[PART_ETCD] = 0;
-    cpu[PART_GENERATOR] = process_cpu(getpid());
+    cpu[PART_GENERATOR] = process_cpu_us(&self);
     for (unsigned i = 0; i < NODES; i++) {
-        cpu[PART_STANDBYS] += i != owner ? process_cpu(nodes[i].id) : 0;
-        cpu[PART_ETCD] += process_cpu(members.id[i]);
+        cpu[PART_STANDBYS] += i != owner ? process_cpu_us(&nodes[i]) : 0;
+        cpu[PART_ETCD] += process_cpu_us(&(struct process){.id = members.id[i]});
     }
 }
 
@@ -337,9 +323,9 @@ static void cpu_report(const double ours[PART_COUNT], double commands, double ba
                        double bare_commands) {
     fprintf(stderr, "   processor time for a command:");
     for (unsigned part = 0; part < PART_COUNT; part++) {
-        fprintf(stderr, " %s %.2f us,", part_names[part], ours[part] / commands * 1e6);
+        fprintf(stderr, " %s %.2f us,", part_names[part], ours[part] / commands);
     }
-    fprintf(stderr, " and with the bare writer etcd %.2f us\n", bare_etcd / bare_commands * 1e6);
+    fprintf(stderr, " and with the bare writer etcd %.2f us\n", bare_etcd / bare_commands);
 }
 
 static double measure_sustained(struct bare *bare, unsigned depth) {
