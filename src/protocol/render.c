@@ -1,12 +1,11 @@
 /* Results and views as replies. */
 #include "protocol/render.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/decimal.h"
 #include "protocol/detail.h"
 
 uint32_t protocol_lease_format(struct kernel_lease_id lease, char out[PROTOCOL_LEASE_TEXT]) {
@@ -289,36 +288,43 @@ static const char *detail_of(const struct kernel_result *result, char out[PROTOC
                : NULL;
 }
 
-/* A line: NAME words for people key=value ... */
+/* A line: NAME words for people key=value ... What does not fit is cut off. */
 struct line {
     char text[1024];
     size_t len;
 };
 
-__attribute__((format(printf, 2, 3))) static void line_add(struct line *line, const char *format,
-                                                           ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int len = vsnprintf(line->text + line->len, sizeof line->text - line->len, format, arguments);
-    va_end(arguments);
-    line->len += len > 0 ? (size_t)len : 0;
-    if (line->len >= sizeof line->text) {
-        line->len = sizeof line->text - 1;
-    }
+static void line_add(struct line *line, const char *text, size_t len) {
+    size_t room = sizeof line->text - 1 - line->len;
+    len = len < room ? len : room;
+    memcpy(line->text + line->len, text, len);
+    line->len += len;
 }
 
+static void line_word(struct line *line, const char *before, const char *text) {
+    line_add(line, before, strlen(before));
+    line_add(line, text, strlen(text));
+}
+
+/* Clients that compete for a value get thousands of these a second: no printf. */
 static void error_write(struct protocol_writer *w, enum tn_result code, const char *detail,
                         const struct facts *facts) {
-    struct line line = {.len = 0};
-    line_add(&line, "%s %s", tn_result_name(code), detail != NULL ? detail : tn_result_text(code));
+    struct line line;
+    char digits[TN_DECIMAL_MAX];
+    line.len = 0;
+    line_word(&line, "", tn_result_name(code));
+    line_word(&line, " ", detail != NULL ? detail : tn_result_text(code));
     for (uint32_t i = 0; i < facts->count; i++) {
         const struct fact *fact = &facts->of[i];
+        line_word(&line, " ", fact->name);
         if (fact->text != NULL) {
-            line_add(&line, " %s=%s", fact->name, fact->text);
+            line_word(&line, "=", fact->text);
         } else {
-            line_add(&line, " %s=%" PRIu64, fact->name, fact->number);
+            line_add(&line, "=", 1);
+            line_add(&line, digits, tn_decimal(fact->number, digits));
         }
     }
+    line.text[line.len] = '\0';
     protocol_write_error(w, line.text);
 }
 

@@ -145,9 +145,11 @@ void protocol_write_error(struct protocol_writer *w, const char *text) {
         return;
     }
     tn_write8(&w->out, '-');
-    for (; *text != '\0'; text++) {
-        uint8_t c = (uint8_t)*text;
-        tn_write8(&w->out, c >= ' ' && c != 0x7f ? c : '?');
+    size_t start = w->out.len;
+    tn_write_raw(&w->out, text, strlen(text));
+    for (size_t i = start; i < w->out.len; i++) {
+        uint8_t c = w->out.at[i];
+        w->out.at[i] = c >= ' ' && c != 0x7f ? c : '?';
     }
     write_end(w);
 }
