@@ -43,6 +43,7 @@ FINDERS = {
     "engines": "ENGINES",
     "abroad": "ABROAD",
     "deadline": "DEADLINE",
+    "refusals": "REFUSALS",
 }
 HEADER = "plants/plant.h"
 

@@ -132,6 +132,9 @@ static enum tn_status apply_run(struct apply *apply, uint32_t *ret_count) {
         TN_ASSERT(result->value_count <= result->value_capacity);
         if (apply->next != NULL) {
             used += result->value_count;
+            if (TN_UNLIKELY(result->code > TN_R_NOOP)) {
+                engine_refuse_expect(engine, entry.command);
+            }
             apply->next = apply->next->next;
         }
         TN_ASSERT(kernel_lsn(engine->kernel) == entry.lsn);

@@ -47,6 +47,17 @@ static enum tn_result commit_examine(const struct engine *engine,
     return TN_R_OK;
 }
 
+/* How many values may become free in the filling batch before a request for values comes: refuse.c. */
+static void commit_count_free(struct engine *engine, const struct kernel_command *command) {
+    uint32_t freeing = atomic_load_explicit(&engine->freeing, memory_order_relaxed);
+    if (command->verb == KERNEL_VERB_RELEASE || command->verb == KERNEL_VERB_ACK ||
+        command->verb == KERNEL_VERB_RECLAIM) {
+        atomic_store_explicit(&engine->freeing, freeing + 1, memory_order_relaxed);
+    } else if (freeing > 0 && (command->fields & KERNEL_F_CLAIMS) != 0) {
+        atomic_store_explicit(&engine->freeing, freeing - 1, memory_order_relaxed);
+    }
+}
+
 /* Every batch has room for the commit thread's tick beyond what others may fill: time goes on under
  * any load. */
 static bool commit_has_room(const struct engine *engine, uint32_t size) {
@@ -75,6 +86,8 @@ static void commit_put(struct engine *engine, struct engine_request *request,
         batch->first = request;
     }
     batch->last = request;
+    atomic_store_explicit(&engine->busy, true, memory_order_relaxed);
+    commit_count_free(engine, command);
 }
 
 static bool commit_enqueue(struct engine *engine, struct engine_request *request,
@@ -274,6 +287,8 @@ static struct engine_batch *commit_take(struct engine *engine) {
     engine->filling = batch == &engine->batches[0] ? &engine->batches[1] : &engine->batches[0];
     TN_ASSERT(engine->filling->count == 0);
     engine->committing = batch->count;
+    atomic_store_explicit(&engine->freeing, 0, memory_order_relaxed);
+    atomic_store_explicit(&engine->contended, false, memory_order_relaxed);
     pthread_cond_broadcast(&engine->room);
     pthread_mutex_unlock(&engine->submit_lock);
     return batch;
@@ -363,6 +378,7 @@ void engine_commit_pass(struct engine *engine, bool is_thread) {
     if (engine->filling->count == 0 || engine->gathering) {
         engine->leading = false;
         engine->thread_leads = false;
+        atomic_store_explicit(&engine->busy, engine->gathering, memory_order_relaxed);
         pthread_cond_broadcast(&engine->drained);
     } else if (!engine->options.no_threads && !is_thread) {
         engine->thread_leads = true;

@@ -328,6 +328,7 @@ void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
         .syncs = engine_counter(&engine->appends),
         .append_ns_last = engine_counter(&engine->append_ns_last),
         .append_ns_sum = engine_counter(&engine->append_ns_sum),
+        .refusals = engine_counter(&engine->refusals),
         .stopped = engine_authority_sound(engine) ? TN_R_OK : TN_R_HALTED,
         .stopped_by = (enum tn_status)atomic_load(&engine->stopped_by),
         .recovery_commands = engine->recovery_commands,

@@ -7,7 +7,8 @@
  * thread if no other thread is committing; asynchronous requests are committed by the engine's thread.
  *
  * What an answer means
- *   committed  result.lsn > 0: the command has its place in the log, even if its result is a refusal
+ *   committed  result.lsn > 0: the command has its place in the log, even if its result is a refusal;
+ *              or engine_refuses refused it, and lsn is the position of the state that did
  *   rejected   result.lsn = 0: nothing was logged
  *   unknown    HALTED or LOST: the command may or may not have been committed
  *
@@ -249,6 +250,17 @@ void engine_submit_now(struct engine *engine);
 void engine_execute(struct engine *engine, const struct kernel_command *command,
                     struct kernel_result *ret_result);
 
+/* Whether the committed state refuses the command. True: that is its answer, in *ret_result, at the
+ * position of the state that refused it; the command is done and not logged. False: submit it. Never
+ * waits. Only for a caller that has no write under way: the command would overtake that write.
+ * Commands with an operation id are never refused here, nor any command inside a callback. The values
+ * and value_capacity of *ret_result stay. */
+bool engine_refuses(struct engine *engine, const struct kernel_command *command,
+                    struct kernel_result *ret_result);
+/* Whether a value is released in the batch that is being filled, and a request for a value was refused
+ * lately and could be granted with it: worth a moment before engine_submit_now. */
+bool engine_hopes(const struct engine *engine);
+
 /* Commits a tick and, if metrics are wanted, looks whether some are due. */
 enum tn_result engine_tick(struct engine *engine);
 
@@ -361,6 +373,7 @@ struct engine_stats {
     uint64_t append_ns_waiting; /* for how long the log has owed an answer; 0: it owes none */
     uint64_t queue_commands;    /* waiting or being committed */
     uint64_t overloads;         /* requests refused for that */
+    uint64_t refusals;          /* by the committed state, without the log (engine_refuses) */
     enum engine_role role;
     enum tn_result stopped;    /* OK, or HALTED, CLOSED */
     enum tn_status stopped_by; /* what the log said */

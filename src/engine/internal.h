@@ -55,6 +55,10 @@ static inline void engine_list_push(struct engine_list *list, struct engine_requ
     list->last = request;
 }
 
+/* ---- refuse.c ---- */
+
+#define ENGINE_REFUSED 1024u /* pools and leases that are told apart, by their hashes */
+
 /* ---- commit_delay.c ---- */
 
 /* The leader's own; changed, and looked at by others, under submit_lock: expected, waits. */
@@ -192,6 +196,10 @@ struct engine {
     struct log_succession succession; /* of the last lead */
     bool tick_pending;
     uint64_t overloads;
+    /* Changed under submit_lock; looked at by any thread. */
+    _Atomic bool busy;        /* a request waits or is being committed */
+    _Atomic bool contended;   /* a request for values was refused since the last batch was taken */
+    _Atomic uint32_t freeing; /* releases in the filling batch, less the requests after them */
 
     /* The leader's own. */
     _Alignas(ENGINE_LINE) engine_park_word appended; /* enum append_state */
@@ -223,7 +231,11 @@ struct engine {
     engine_park_word applied; /* a counter, moved when there are fence_waiters */
     _Atomic uint64_t batches_done, commands_done, batch_largest, appends, append_ns_last,
         append_ns_sum, append_histogram[ENGINE_APPEND_BUCKETS + 1];
-    _Atomic bool log_full;         /* the last append was refused for want of room */
+    _Atomic bool log_full;     /* the last append was refused for want of room */
+    _Atomic uint64_t refusals; /* without the log */
+    _Atomic bool refuses_some; /* one of the following is not 0 */
+    _Atomic uint8_t
+        refused[ENGINE_REFUSED];   /* pools and leases that have refused something lately */
     _Atomic uint64_t log_asked_ns; /* since when the log owes an answer; 0: it does not */
 
     /* The commit thread (ticker.c). */
@@ -295,6 +307,10 @@ void engine_commit_unlock(struct engine *engine);
 void engine_commit_pass(struct engine *engine, bool is_thread);
 /* The commit thread's own tick, for which every batch has room once. With submit_lock held. */
 void engine_commit_tick(struct engine *engine, struct engine_request *request);
+
+/* refuse.c */
+/* The command was logged and refused: others like it may be. */
+void engine_refuse_expect(struct engine *engine, const struct kernel_command *command);
 
 /* commit_delay.c */
 void engine_delay_expect(struct engine *engine, uint32_t count);

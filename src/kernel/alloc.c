@@ -22,6 +22,9 @@ static enum tn_result pool_resolve(struct kernel *k, const struct request *q, st
         if (template == TN_NONE || !pool_at(k, template)->policy.of[KERNEL_OPTION_SCOPED]) {
             return TN_R_POOL_NOTFOUND;
         }
+        if (q->judged) {
+            return TN_R_NOT_YET; /* the command would create the scope */
+        }
         enum tn_result code = kernel_pool_scope(k, template, name, &pool);
         if (code != TN_R_OK) {
             return code;
@@ -507,6 +510,16 @@ static bool waits(const struct request *q, enum tn_result code) {
     return (q->c->fields & KERNEL_F_WAIT) != 0 && kernel_wait_helps(code);
 }
 
+/* Whether there is room for the lease, and its holder and user may have so many values. */
+static enum tn_result grant_check(const struct kernel *k, struct request *q) {
+    enum tn_result code = room_check(k, q);
+    q->user = q->c->quota == 0 ? TN_NONE : kernel_index_text(k, TEXT_NAME, q->c->user);
+    if (code == TN_R_OK) {
+        code = quota_check(k, q);
+    }
+    return code == TN_R_OK ? capacity_check(k, q) : code;
+}
+
 static enum tn_result grant_new(struct kernel *k, struct request *q) {
     due_apply(k, q);
     if (k->names_freed != q->names_freed) { /* what ended may have taken the name with it */
@@ -514,14 +527,7 @@ static enum tn_result grant_new(struct kernel *k, struct request *q) {
     }
     enum tn_result code = q->import ? kernel_import_known(k, q, TN_NONE) : TN_R_OK;
     if (code == TN_R_OK) {
-        code = room_check(k, q);
-    }
-    q->user = q->c->quota == 0 ? TN_NONE : kernel_index_text(k, TEXT_NAME, q->c->user);
-    if (code == TN_R_OK) {
-        code = quota_check(k, q);
-    }
-    if (code == TN_R_OK) {
-        code = capacity_check(k, q);
+        code = grant_check(k, q);
     }
     if (code != TN_R_OK) {
         return code;
@@ -536,7 +542,8 @@ static enum tn_result grant_new(struct kernel *k, struct request *q) {
     return TN_R_OK;
 }
 
-static enum tn_result request_run(struct kernel *k, struct request *q) {
+/* Form, pools and times. */
+static enum tn_result request_check(struct kernel *k, struct request *q) {
     enum tn_result code = form_check(k, q);
     if (code == TN_R_OK) {
         code = claims_resolve(k, q);
@@ -544,9 +551,11 @@ static enum tn_result request_run(struct kernel *k, struct request *q) {
     if (code == TN_R_OK) {
         code = q->import ? kernel_import_check(k, q) : ttl_check(k, q);
     }
-    if (code == TN_R_OK) {
-        code = kernel_wait_check(k, q);
-    }
+    return code == TN_R_OK ? kernel_wait_check(k, q) : code;
+}
+
+static enum tn_result request_run(struct kernel *k, struct request *q) {
+    enum tn_result code = request_check(k, q);
     if (code != TN_R_OK) {
         return code;
     }
@@ -567,6 +576,61 @@ static enum tn_result request_run(struct kernel *k, struct request *q) {
     }
     return code;
 }
+
+/* ---- judging ---- */
+
+/* Whether the pool stays as it is when a command at `now_ms` claims values of it: nothing is due, and
+ * no cold value is forgotten. The rate of a sticky pool can free its offline leases at once. */
+static bool pool_is_settled(const struct kernel *k, uint32_t pool, uint64_t now_ms) {
+    const struct pool *p = pool_at(k, pool);
+    uint32_t unused;
+    bool forced = p->meter != TN_NONE && kernel_clock_first_offline(k, pool, &unused);
+    bool forgets =
+        p->cold_count > 0 && kernel_pool_option(k, pool, KERNEL_OPTION_STRATEGY) != KERNEL_COLDEST;
+    return !forced && !forgets && kernel_due_pool(k, pool) > now_ms;
+}
+
+static bool request_is_settled(const struct kernel *k, const struct request *q, uint64_t now_ms) {
+    for (uint32_t i = 0; i < q->claim_count; i++) {
+        if (!pool_is_settled(k, k->plan_claims[i].pool, now_ms)) {
+            return false;
+        }
+    }
+    uint32_t pool = k->plan_claims[0].pool;
+    return !kernel_pool_option(k, pool, KERNEL_OPTION_STICKY) || q->holder == TN_NONE ||
+           kernel_index_grant(k, pool, q->holder) == TN_NONE;
+}
+
+/* The checks of request_run in their order. What time or a refused command could change on the way is not
+ * judged: names in history are dropped with each command. */
+enum tn_result kernel_request_judge(struct kernel *k, struct request *q, uint64_t now_ms) {
+    q->judged = true;
+    if ((q->c->fields & KERNEL_F_DEADLINE) != 0 || q->c->claim_count > JUDGED_VALUES) {
+        return TN_R_OK;
+    }
+    enum tn_result code = request_check(k, q);
+    if (code != TN_R_OK) {
+        return code == TN_R_NOT_YET ? TN_R_OK : code;
+    }
+    q->holder = kernel_index_text(k, TEXT_NAME, q->c->holder);
+    if (q->total > JUDGED_VALUES || !request_is_settled(k, q, now_ms)) {
+        return TN_R_OK;
+    }
+    code = disown_check(k, q);
+    if (code != TN_R_OK) {
+        return code;
+    }
+    code = grant_check(k, q);
+    if (code == TN_R_OK && kernel_attended(k) > 0) {
+        code = kernel_wait_turn(k, q);
+    }
+    if (code == TN_R_OK) {
+        code = kernel_request_claim_judge(k, q);
+    }
+    return code == TN_R_NAMES_FULL || waits(q, code) ? TN_R_OK : code;
+}
+
+/* ---- commands ---- */
 
 void kernel_run_alloc(struct kernel *k, const struct kernel_command *c,
                       struct kernel_result *result) {

@@ -24,26 +24,49 @@ static enum tn_result busy(struct kernel *k, struct request *q, uint32_t owner, 
     return refuse(q->result, TN_R_BUSY, index);
 }
 
+/* Cold values are remembered, and free. */
+static bool is_taken(const struct kernel *k, uint32_t owner) {
+    return owner != TN_NONE && member_at(k, owner)->state != MEMBER_COLD;
+}
+
+/* The next listed value of the claim, which is the request's value `at`. */
+static enum tn_result listed_read(const struct kernel *k, const struct request *q,
+                                  const struct claim_plan *plan, struct tn_reader *r, uint32_t at,
+                                  uint64_t *ret_value) {
+    const struct kernel_policy *policy = kernel_pool_policy(k, plan->pool);
+    struct kernel_requested requested = kernel_requested_read(r);
+    if (kernel_value_resolve(k, plan->pool, &requested, ret_value) != TN_R_OK) {
+        return refuse(q->result, TN_R_BAD_VALUE, at);
+    }
+    if (policy->of[KERNEL_OPTION_KIND] == KERNEL_RANGE &&
+        kernel_value_excluded(policy, *ret_value) && !(q->c->rights & KERNEL_RIGHT_OPERATOR)) {
+        return refuse(q->result, TN_R_DENIED, at);
+    }
+    return TN_R_OK;
+}
+
+static enum tn_result exhausted(const struct kernel *k, const struct request *q, uint32_t index) {
+    uint32_t pool = k->plan_claims[index].pool;
+    q->result->retry_at_ms =
+        kernel_due_remains(k, pool) ? root_at(k)->now_ms : kernel_due_next_free(k, pool);
+    return refuse(q->result, TN_R_EXHAUSTED, index);
+}
+
 static enum tn_result claim_listed(struct kernel *k, struct request *q, uint32_t index) {
     const struct claim_plan *plan = &k->plan_claims[index];
-    const struct kernel_policy *policy = kernel_pool_policy(k, plan->pool);
     struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
     TN_ASSERT(!plan->any && plan->offset + plan->count <= q->total);
     for (uint32_t i = 0; i < plan->count; i++) {
-        struct kernel_requested requested = kernel_requested_read(&r);
         uint64_t value;
-        if (kernel_value_resolve(k, plan->pool, &requested, &value) != TN_R_OK) {
-            return refuse(q->result, TN_R_BAD_VALUE, plan->offset + i);
-        }
-        if (policy->of[KERNEL_OPTION_KIND] == KERNEL_RANGE &&
-            kernel_value_excluded(policy, value) && !(q->c->rights & KERNEL_RIGHT_OPERATOR)) {
-            return refuse(q->result, TN_R_DENIED, plan->offset + i);
+        enum tn_result code = listed_read(k, q, plan, &r, plan->offset + i, &value);
+        if (code != TN_R_OK) {
+            return code;
         }
         uint32_t owner = kernel_value_owner(k, plan->pool, value);
         if (owner != TN_NONE && member_at(k, owner)->lease == q->lease) {
             return refuse(q->result, TN_R_BAD_VALUE, plan->offset + i); /* named twice */
         }
-        if (owner != TN_NONE && member_at(k, owner)->state != MEMBER_COLD) {
+        if (is_taken(k, owner)) {
             return busy(k, q, owner, plan->offset + i);
         }
         claim_value(k, q, plan->offset + i, plan->pool, value);
@@ -58,10 +81,7 @@ static enum tn_result claim_any(struct kernel *k, struct request *q, uint32_t in
     for (uint32_t i = 0; i < plan->count; i++) {
         uint64_t value;
         if (!kernel_value_pick(k, plan->pool, &cursor, &value)) {
-            q->result->retry_at_ms = kernel_due_remains(k, plan->pool)
-                                         ? root_at(k)->now_ms
-                                         : kernel_due_next_free(k, plan->pool);
-            return refuse(q->result, TN_R_EXHAUSTED, index);
+            return exhausted(k, q, index);
         }
         tn_map_prefetch(&k->values, kernel_index_value_hash(k, plan->pool, value));
         claim_value(k, q, plan->offset + i, plan->pool, value);
@@ -97,6 +117,82 @@ enum tn_result kernel_request_claim(struct kernel *k, struct request *q) {
         root_mut(k)->prng = prng;
     }
     return code;
+}
+
+/* ---- judging ---- */
+
+/* Whether another claim of the request takes values of the same pool. */
+static bool shares_pool(const struct kernel *k, const struct request *q, uint32_t index) {
+    for (uint32_t i = 0; i < q->claim_count; i++) {
+        if (i != index && k->plan_claims[i].pool == k->plan_claims[index].pool) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has(const uint64_t *values, uint32_t count, uint64_t value) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (values[i] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum tn_result judge_listed(struct kernel *k, struct request *q, uint32_t index) {
+    const struct claim_plan *plan = &k->plan_claims[index];
+    uint64_t values[JUDGED_VALUES];
+    struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
+    for (uint32_t i = 0; i < plan->count; i++) {
+        enum tn_result code = listed_read(k, q, plan, &r, plan->offset + i, &values[i]);
+        if (code != TN_R_OK) {
+            return code;
+        }
+        if (has(values, i, values[i])) {
+            return refuse(q->result, TN_R_BAD_VALUE, plan->offset + i);
+        }
+        uint32_t owner = kernel_value_owner(k, plan->pool, values[i]);
+        if (is_taken(k, owner)) {
+            return busy(k, q, owner, plan->offset + i);
+        }
+    }
+    return TN_R_OK;
+}
+
+/* NOT_YET: it is not known without claiming the values. */
+static enum tn_result judge_any(const struct kernel *k, const struct request *q, uint32_t index) {
+    const struct claim_plan *plan = &k->plan_claims[index];
+    if (!kernel_value_any(k, plan->pool)) {
+        return exhausted(k, q, index);
+    }
+    if (plan->count == 1) {
+        return TN_R_OK;
+    }
+    const struct pool *p = pool_at(k, plan->pool);
+    if (p->template != TN_NONE || kernel_pool_policy(k, plan->pool)->exclude_count > 0) {
+        return TN_R_NOT_YET; /* values in use need not be among those that can be given */
+    }
+    uint64_t capacity = kernel_pool_capacity(k, plan->pool);
+    bool enough = capacity > p->used && capacity - p->used >= plan->count;
+    return enough ? TN_R_OK : exhausted(k, q, index);
+}
+
+enum tn_result kernel_request_claim_judge(struct kernel *k, struct request *q) {
+    enum tn_result code = TN_R_OK;
+    TN_ASSERT(q->total <= JUDGED_VALUES);
+    for (uint32_t i = 0; i < q->claim_count; i++) {
+        if (shares_pool(k, q, i)) {
+            return TN_R_OK;
+        }
+    }
+    for (uint32_t i = 0; i < q->claim_count && code == TN_R_OK; i++) {
+        code = k->plan_claims[i].any ? TN_R_OK : judge_listed(k, q, i);
+    }
+    for (uint32_t i = 0; i < q->claim_count && code == TN_R_OK; i++) {
+        code = k->plan_claims[i].any ? judge_any(k, q, i) : TN_R_OK;
+    }
+    return code == TN_R_NOT_YET ? TN_R_OK : code;
 }
 
 /* ---- what a lease has ---- */

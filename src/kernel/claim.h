@@ -5,11 +5,14 @@
 
 #include "kernel/state.h"
 
+#define JUDGED_VALUES 16u /* of the largest request that kernel_judge looks at */
+
 struct request {
     const struct kernel_command *c;
     struct kernel_result *result;
     bool reserve;
     bool import;
+    bool judged; /* by kernel_judge: nothing may change */
     uint32_t claim_count;
     uint32_t total;
     uint32_t lease;
@@ -35,10 +38,15 @@ static inline void kernel_result_holder(struct kernel *k, uint32_t lease,
 
 /* claim.c: claims all values for the lease, those that were named first; on a refusal none. */
 enum tn_result kernel_request_claim(struct kernel *k, struct request *q);
+/* The refusal of kernel_request_claim, found without a change; OK: it would claim them, or that is not
+ * known. Nothing is due in the pools of the request. */
+enum tn_result kernel_request_claim_judge(struct kernel *k, struct request *q);
 /* True if the request wants exactly the values that the lease has in the first claim's pool. */
 bool kernel_request_matches(struct kernel *k, uint32_t lease);
 
-/* alloc.c, for waiting.c: a new lease as the command describes it, in a free record. */
+/* alloc.c, for judge.c: the refusal of an alloc or a reserve at `now_ms`; OK: it is not surely refused. */
+enum tn_result kernel_request_judge(struct kernel *k, struct request *q, uint64_t now_ms);
+/* For waiting.c: a new lease as the command describes it, in a free record. */
 void kernel_request_fill(struct kernel *k, const struct request *q);
 /* The pool of all claims, or TN_NONE if they differ. */
 uint32_t kernel_request_pool(const struct kernel *k, const struct request *q);

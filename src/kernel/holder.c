@@ -30,9 +30,10 @@ bool kernel_lease_user_may(const struct kernel *k, const struct kernel_command *
                      tn_text_equal(&k->tables[TABLE_TEXT], name_at(k, l->user)->text, c->user);
 }
 
+/* The holder that a rekey names is the new one. */
 static bool holder_is(const struct kernel *k, const struct kernel_command *c,
                       const struct lease *l) {
-    return !(c->fields & KERNEL_F_HOLDER) ||
+    return !(c->fields & KERNEL_F_HOLDER) || c->verb == KERNEL_VERB_REKEY ||
            tn_text_equal(&k->tables[TABLE_TEXT], name_at(k, l->holder)->text, c->holder);
 }
 
@@ -44,32 +45,49 @@ static bool lease_barred(const struct kernel *k, const struct kernel_command *c,
            kernel_lease_internal(k, lease);
 }
 
-/* `behind`: how far the holder's epoch is behind the lease's (an ack carries the one before). */
-static enum tn_result holder_enter(struct kernel *k, const struct kernel_command *c,
-                                   uint64_t behind, unsigned states, uint32_t *ret_lease) {
-    enum tn_result code = lease_enter(k, c, ret_lease);
-    if (code != TN_R_OK) {
-        return code;
-    }
-    const struct lease *l = lease_at(k, *ret_lease);
-    if (!kernel_lease_user_may(k, c, l) || lease_barred(k, c, *ret_lease)) {
+#define IN(state) (1u << KERNEL_##state)
+
+/* The states in which a holder's command is allowed, and how far its epoch is behind the lease's (an
+ * ack carries the one before). */
+static const struct holder_rule {
+    uint32_t states;
+    uint32_t behind;
+} holder_rules[KERNEL_VERB_COUNT] = {
+    [KERNEL_VERB_ACTIVATE] = {.states = IN(RESERVED)},
+    [KERNEL_VERB_TOUCH] = {.states = IN(ACTIVE) | IN(OFFLINE)},
+    [KERNEL_VERB_RELEASE] = {.states = IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE) | IN(WAITING)},
+    [KERNEL_VERB_ACK] = {.states = IN(REVOKING), .behind = 1},
+    [KERNEL_VERB_REKEY] = {.states = IN(ACTIVE) | IN(OFFLINE)},
+    [KERNEL_VERB_EMIT] = {.states = IN(ACTIVE)},
+};
+
+static enum tn_result holder_check(const struct kernel *k, const struct kernel_command *c,
+                                   uint32_t lease) {
+    const struct holder_rule *rule = &holder_rules[c->verb];
+    const struct lease *l = lease_at(k, lease);
+    TN_ASSERT(rule->states != 0);
+    if (!kernel_lease_user_may(k, c, l) || lease_barred(k, c, lease)) {
         return TN_R_DENIED;
     }
     if (!holder_is(k, c, l)) {
         return TN_R_HOLDER;
     }
-    if (c->epoch + behind != l->epoch) {
+    if (c->epoch + rule->behind != l->epoch) {
         return TN_R_STALE;
     }
-    return states >> l->state & 1 ? TN_R_OK : TN_R_STATE;
+    return rule->states >> l->state & 1 ? TN_R_OK : TN_R_STATE;
 }
 
-#define IN(state) (1u << KERNEL_##state)
+static enum tn_result holder_enter(struct kernel *k, const struct kernel_command *c,
+                                   uint32_t *ret_lease) {
+    enum tn_result code = lease_enter(k, c, ret_lease);
+    return code == TN_R_OK ? holder_check(k, c, *ret_lease) : code;
+}
 
 void kernel_run_activate(struct kernel *k, const struct kernel_command *c,
                          struct kernel_result *result) {
     uint32_t lease;
-    result->code = holder_enter(k, c, 0, IN(RESERVED), &lease);
+    result->code = holder_enter(k, c, &lease);
     if (result->code != TN_R_OK) {
         return;
     }
@@ -99,7 +117,7 @@ static enum tn_result touch_allowed(const struct kernel *k, const struct kernel_
 void kernel_run_touch(struct kernel *k, const struct kernel_command *c,
                       struct kernel_result *result) {
     uint32_t lease;
-    result->code = holder_enter(k, c, 0, IN(ACTIVE) | IN(OFFLINE), &lease);
+    result->code = holder_enter(k, c, &lease);
     if (result->code != TN_R_OK) {
         return;
     }
@@ -145,8 +163,7 @@ static uint64_t hold_deadline(struct kernel *k, uint32_t lease) {
 void kernel_run_release(struct kernel *k, const struct kernel_command *c,
                         struct kernel_result *result) {
     uint32_t lease;
-    result->code =
-        holder_enter(k, c, 0, IN(RESERVED) | IN(ACTIVE) | IN(OFFLINE) | IN(WAITING), &lease);
+    result->code = holder_enter(k, c, &lease);
     if (result->code != TN_R_OK) {
         return;
     }
@@ -159,7 +176,7 @@ void kernel_run_release(struct kernel *k, const struct kernel_command *c,
 void kernel_run_ack(struct kernel *k, const struct kernel_command *c,
                     struct kernel_result *result) {
     uint32_t lease;
-    result->code = holder_enter(k, c, 1, IN(REVOKING), &lease);
+    result->code = holder_enter(k, c, &lease);
     if (result->code != TN_R_OK) {
         return;
     }
@@ -193,7 +210,7 @@ void kernel_run_emit(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_DENIED;
         return;
     }
-    result->code = holder_enter(k, c, 0, IN(ACTIVE), &lease);
+    result->code = holder_enter(k, c, &lease);
     if (result->code != TN_R_OK) {
         return;
     }
@@ -213,51 +230,75 @@ void kernel_run_emit(struct kernel *k, const struct kernel_command *c,
 
 /* ---- the operator's commands on one lease ---- */
 
+static enum tn_result revoke_check(const struct kernel *k, const struct kernel_command *c,
+                                   uint32_t lease) {
+    const struct lease *l = lease_at(k, lease);
+    if ((c->fields & KERNEL_F_AFTER) != 0 && lease_barred(k, c, lease)) {
+        return TN_R_DENIED; /* its end would come by the clock, dead or not */
+    }
+    if ((c->fields & KERNEL_F_EPOCH) != 0 && c->epoch != l->epoch) {
+        return TN_R_STALE; /* meant for an authority that is over, not for the one now */
+    }
+    return kernel_state_terminal((enum kernel_state)l->state) ? TN_R_STATE : TN_R_OK;
+}
+
 void kernel_run_revoke(struct kernel *k, const struct kernel_command *c,
                        struct kernel_result *result) {
     uint32_t lease;
     result->code = lease_enter(k, c, &lease);
+    if (result->code == TN_R_OK) {
+        result->code = revoke_check(k, c, lease);
+    }
     if (result->code != TN_R_OK) {
         return;
     }
     const struct lease *l = lease_at(k, lease);
-    if ((c->fields & KERNEL_F_AFTER) != 0 && lease_barred(k, c, lease)) {
-        result->code = TN_R_DENIED; /* its end would come by the clock, dead or not */
-        return;
-    }
-    if ((c->fields & KERNEL_F_EPOCH) != 0 && c->epoch != l->epoch) {
-        result->code = TN_R_STALE; /* meant for an authority that is over, not for the one now */
-        return;
-    }
     bool has_after = (c->fields & KERNEL_F_AFTER) != 0;
     uint64_t deadline = has_after ? root_at(k)->now_ms + kernel_seconds_ms(c->after_s) : 0;
     if (l->state == KERNEL_RESERVED || l->state == KERNEL_WAITING) {
         kernel_lease_move(k, lease, CAUSE_REVOKE_RESERVED, 0);
     } else if (l->state == KERNEL_ACTIVE || l->state == KERNEL_OFFLINE) {
         kernel_lease_move(k, lease, CAUSE_REVOKE, deadline);
-    } else if (l->state == KERNEL_REVOKING && (l->bits & LEASE_GRACE) != 0) {
+    } else if ((l->bits & LEASE_GRACE) != 0) {
         bool keep = has_after && l->deadline_ms > deadline;
         kernel_lease_move(k, lease, CAUSE_CONVERT, keep ? l->deadline_ms : deadline);
     } else {
-        result->code = l->state == KERNEL_REVOKING ? TN_R_NOOP : TN_R_STATE;
+        result->code = TN_R_NOOP;
     }
-    if (result->code != TN_R_STATE) {
-        kernel_result_lease(k, lease, result);
+    kernel_result_lease(k, lease, result);
+}
+
+static enum tn_result reclaim_check(const struct kernel *k, const struct kernel_command *c,
+                                    uint32_t lease) {
+    if (lease_barred(k, c, lease)) {
+        return TN_R_DENIED;
     }
+    return lease_at(k, lease)->state == KERNEL_REVOKING ? TN_R_OK : TN_R_STATE;
 }
 
 void kernel_run_reclaim(struct kernel *k, const struct kernel_command *c,
                         struct kernel_result *result) {
     uint32_t lease;
     result->code = lease_enter(k, c, &lease);
-    if (result->code == TN_R_OK && lease_barred(k, c, lease)) {
-        result->code = TN_R_DENIED;
-    } else if (result->code == TN_R_OK && lease_at(k, lease)->state != KERNEL_REVOKING) {
-        result->code = TN_R_STATE;
+    if (result->code == TN_R_OK) {
+        result->code = reclaim_check(k, c, lease);
     }
     if (result->code == TN_R_OK) {
         kernel_lease_move(k, lease, CAUSE_RECLAIM, 0);
         kernel_result_lease(k, lease, result);
+    }
+}
+
+/* For kernel_judge: the checks of a command about a lease that is up to date. */
+enum tn_result kernel_lease_check(const struct kernel *k, const struct kernel_command *c,
+                                  uint32_t lease) {
+    switch (c->verb) {
+    case KERNEL_VERB_REVOKE:
+        return revoke_check(k, c, lease);
+    case KERNEL_VERB_RECLAIM:
+        return reclaim_check(k, c, lease);
+    default:
+        return holder_check(k, c, lease);
     }
 }
 
@@ -333,9 +374,7 @@ static enum tn_result rekey_apply(struct kernel *k, uint32_t lease, struct tn_by
 void kernel_run_rekey(struct kernel *k, const struct kernel_command *c,
                       struct kernel_result *result) {
     uint32_t lease;
-    struct kernel_command token = *c; /* the holder named here is the new one */
-    token.fields &= ~(uint32_t)KERNEL_F_HOLDER;
-    result->code = holder_enter(k, &token, 0, IN(ACTIVE) | IN(OFFLINE), &lease);
+    result->code = holder_enter(k, c, &lease);
     if (result->code != TN_R_OK) {
         return;
     }

@@ -259,17 +259,23 @@ static void result_begin(const struct kernel *k, struct kernel_result *result) {
                                      .value_capacity = capacity};
 }
 
+enum tn_result kernel_verb_check(const struct kernel_command *c, struct kernel_result *result) {
+    if (c->user.len > KERNEL_USER_MAX) {
+        return TN_R_BAD_NAME;
+    }
+    if (c->note.len > KERNEL_NOTE_MAX) {
+        result->number = KERNEL_NOTE_MAX;
+        return TN_R_TOO_LARGE;
+    }
+    bool barred = kernel_verb_rows[c->verb].operator_only && !(c->rights & KERNEL_RIGHT_OPERATOR);
+    return barred ? TN_R_DENIED : TN_R_OK;
+}
+
 static void verb_run(struct kernel *k, const struct kernel_command *c,
                      struct kernel_result *result) {
     TN_ASSERT((unsigned)c->verb < KERNEL_VERB_COUNT && verbs[c->verb] != NULL);
-    if (c->user.len > KERNEL_USER_MAX) {
-        result->code = TN_R_BAD_NAME;
-    } else if (c->note.len > KERNEL_NOTE_MAX) {
-        result->code = TN_R_TOO_LARGE;
-        result->number = KERNEL_NOTE_MAX;
-    } else if (kernel_verb_rows[c->verb].operator_only && !(c->rights & KERNEL_RIGHT_OPERATOR)) {
-        result->code = TN_R_DENIED;
-    } else {
+    result->code = kernel_verb_check(c, result);
+    if (result->code == TN_R_OK) {
         verbs[c->verb](k, c, result);
     }
 }

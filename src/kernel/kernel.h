@@ -64,6 +64,15 @@ struct kernel_entry {
 void kernel_apply(struct kernel *kernel, const struct kernel_entry *entry,
                   struct kernel_result *ret_result);
 
+/* Whether the command would surely be refused if it were applied next, at `now_ms` (not before the
+ * state's time): then *ret_result is what kernel_apply would answer, but for the position, which is
+ * that of the state. The state does not change; the scratch memory of kernel_apply is used. False: it
+ * would not be refused, or that is not known without applying it. Its work is bounded. */
+bool kernel_judge(struct kernel *kernel, const struct kernel_command *command, uint64_t now_ms,
+                  struct kernel_result *ret_result);
+/* Whether kernel_judge looks at commands like this one. */
+bool kernel_judged(const struct kernel_command *command);
+
 /* Gets the memory for new limits, keeping the state; TN_INVALID if the state does not fit them
  * (then and on TN_NOMEM nothing changes). */
 enum tn_status kernel_limits_prepare(struct kernel *kernel, const struct kernel_limits *limits);

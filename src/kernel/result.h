@@ -2,7 +2,7 @@
  * text), the answer to a command, and the views that reads fill.
  *
  * The class says whether a write happened:
- *   COMMITTED  it is in the log, once; the result may be a refusal and does not change;
+ *   COMMITTED  it is in the log, once, or the committed state refused it; the result does not change;
  *   REJECTED   it did not happen: nothing was logged;
  *   UNKNOWN    it may have happened: repeat it with the same operation id to find out. */
 #ifndef TN_KERNEL_RESULT_H

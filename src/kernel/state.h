@@ -561,6 +561,8 @@ void kernel_value_prepare(struct kernel *k, uint32_t pool);
 /* A free value by the pool's strategy; false if there is none. Changes nothing but the generator.
  * `cursor` is TN_NONE for the first pick of a claim and is carried through the others. */
 bool kernel_value_pick(struct kernel *k, uint32_t pool, uint32_t *cursor, uint64_t *ret_value);
+/* Whether kernel_value_pick would find one; changes nothing. */
+bool kernel_value_any(const struct kernel *k, uint32_t pool);
 /* A request is built in two steps, so that a refusal changes nothing: claim assigns the value to
  * the member (no other pick finds it), then either keep makes it final, or unclaim undoes it. */
 void kernel_value_claim(struct kernel *k, uint32_t member);
@@ -632,6 +634,9 @@ bool kernel_lease_internal(const struct kernel *k, uint32_t lease);
 /* Whether the command comes from the lease's own user or an operator. */
 bool kernel_lease_user_may(const struct kernel *k, const struct kernel_command *command,
                            const struct lease *lease);
+/* For judge.c: the refusal of a command about a lease that is up to date; or OK. */
+enum tn_result kernel_lease_check(const struct kernel *k, const struct kernel_command *command,
+                                  uint32_t lease);
 /* Removes at most `budget` ended leases whose time in history is over. */
 void kernel_history_retire(struct kernel *k, uint32_t budget);
 /* Removes ended leases that exceed a lowered limit. */

@@ -212,6 +212,17 @@ bool kernel_value_pick(struct kernel *k, uint32_t pool, uint32_t *cursor, uint64
     return found || (strategy == KERNEL_COLDEST && pick_cold(k, pool, cursor, ret_value));
 }
 
+bool kernel_value_any(const struct kernel *k, uint32_t pool) {
+    uint64_t unused;
+    uint32_t cursor = TN_NONE;
+    bool found =
+        is_set(k, pool)
+            ? search_set(k, pool, 0, &unused)
+            : search_around(k, pool, kernel_pool_option(k, pool, KERNEL_OPTION_LO), &unused);
+    return found || (kernel_pool_option(k, pool, KERNEL_OPTION_STRATEGY) == KERNEL_COLDEST &&
+                     pick_cold(k, pool, &cursor, &unused));
+}
+
 uint32_t kernel_member_new(struct kernel *k, uint32_t pool, uint64_t value) {
     uint32_t slot = tn_table_take(&k->tables[TABLE_MEMBER]);
     TN_ASSERT(slot != TN_NONE);

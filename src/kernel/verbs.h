@@ -15,4 +15,8 @@ kernel_verb_run kernel_run_tick, kernel_run_limits, kernel_run_restored, kernel_
     kernel_run_pool_seed, kernel_run_emit, kernel_run_sensor_report, kernel_run_unattend,
     kernel_run_user_add, kernel_run_user_set, kernel_run_user_delete;
 
+/* The checks that all verbs share, before their own: OK, or the refusal. */
+enum tn_result kernel_verb_check(const struct kernel_command *command,
+                                 struct kernel_result *result);
+
 #endif

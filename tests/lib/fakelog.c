@@ -45,8 +45,8 @@ struct fakelog {
     void *on_lead_ctx;
     void (*on_append)(void *ctx);
     void *on_append_ctx;
-    bool expires_once;
-    uint64_t lead_at; /* 0: the truth */
+    unsigned expires_at; /* the question that is answered with no; 0: none */
+    uint64_t lead_at;    /* 0: the truth */
     enum tn_status failure;
     unsigned failures;
     bool failure_stored;
@@ -283,8 +283,8 @@ static enum tn_status fake_start(struct log *base, const struct log_follower *fo
 static bool fake_owned(const struct log *base) {
     struct fakelog *log = of((struct log *)(uintptr_t)base);
     pthread_mutex_lock(&log->lock);
-    bool owned = log->owned && !log->expires_once;
-    log->expires_once = false;
+    bool owned = log->owned && log->expires_at != 1;
+    log->expires_at -= log->expires_at > 0;
     pthread_mutex_unlock(&log->lock);
     return owned;
 }
@@ -547,10 +547,14 @@ void fakelog_time(struct fakelog *log, uint64_t now_ms) {
     log->follower->time(log->follower->ctx, now_ms);
 }
 
-void fakelog_expire_once(struct fakelog *log) {
+void fakelog_expire_at(struct fakelog *log, unsigned question) {
     pthread_mutex_lock(&log->lock);
-    log->expires_once = true;
+    log->expires_at = question;
     pthread_mutex_unlock(&log->lock);
+}
+
+void fakelog_expire_once(struct fakelog *log) {
+    fakelog_expire_at(log, 1);
 }
 
 enum tn_status fakelog_feed(struct fakelog *log, const struct log_batch *batch) {

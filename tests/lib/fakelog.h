@@ -41,6 +41,8 @@ void fakelog_tell(struct fakelog *log, bool owned, const char *leader);
 void fakelog_time(struct fakelog *log, uint64_t now_ms);
 /* The next question whether it is owned is answered with no, once. */
 void fakelog_expire_once(struct fakelog *log);
+/* The same for the n-th question from now, from 1. */
+void fakelog_expire_at(struct fakelog *log, unsigned question);
 /* It is not owned any more, and nobody is told. */
 void fakelog_expire(struct fakelog *log);
 /* After that: it is owned again, and nobody is told. */

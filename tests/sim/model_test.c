@@ -46,6 +46,7 @@ struct run {
 
 static struct {
     uint64_t commands, events, compares, clones, limits;
+    uint64_t judged[TN_R_COUNT], unjudged; /* refusals that kernel_judge foresaw, or did not */
     uint64_t codes[TN_R_COUNT], kinds[KERNEL_EVENT_COUNT], reasons[KERNEL_REASON_COUNT];
 } total;
 
@@ -138,12 +139,71 @@ static bool admitted(struct run *run, const struct kernel_command *c) {
     return code == TN_R_OK;
 }
 
+/* ---- judging: the refusal that is answered without the log ---- */
+
+#define JUDGE_HASH_EVERY 16u
+
+/* What kernel_judge says of the command; `changed` is its own mistake. */
+struct verdict {
+    bool refused, changed;
+    struct kernel_result result;
+};
+
+static struct verdict judge(struct run *run, struct tn_bytes bytes) {
+    struct verdict verdict = {0};
+    struct kernel *kernel = run->kit.kernel;
+    struct kernel_command c;
+    bool whole = kernel_command_decode(bytes, &c);
+    assert_true(whole);
+    bool hashes = total.commands % JUDGE_HASH_EVERY == 0;
+    uint64_t hash = hashes ? kernel_hash(kernel) : 0;
+    verdict.refused = kernel_judge(kernel, &c, run->kit.now_ms, &verdict.result);
+    verdict.changed = hashes && kernel_hash(kernel) != hash;
+    return verdict;
+}
+
+static bool same_answer(const struct kernel_result *a, const struct kernel_result *b) {
+    bool same_lease = a->has_lease == b->has_lease &&
+                      (!a->has_lease || (a->lease.shard == b->lease.shard &&
+                                         a->lease.lsn == b->lease.lsn && a->epoch == b->epoch &&
+                                         a->state == b->state && a->deadline_ms == b->deadline_ms));
+    return a->code == b->code && same_lease && a->now_ms == b->now_ms &&
+           a->retry_at_ms == b->retry_at_ms && a->number == b->number && a->waiting == b->waiting &&
+           a->waited_ms == b->waited_ms && a->replayed == b->replayed &&
+           a->value_count == b->value_count;
+}
+
+/* The command has been applied. */
+static void judge_check(struct run *run, const struct verdict *verdict, uint64_t lsn,
+                        struct tn_bytes bytes) {
+    const struct kernel_result *result = &run->kit.result;
+    struct kernel_command c;
+    if (verdict->changed) {
+        run_fail(run, "judging the command changed the state");
+    }
+    if (verdict->refused && verdict->result.code <= TN_R_NOOP) {
+        run_fail(run, "judged to be refused, and not a refusal");
+    }
+    if (verdict->refused &&
+        (!same_answer(&verdict->result, result) || verdict->result.lsn != lsn)) {
+        fprintf(stderr, "judged: %s\n", tn_result_name(verdict->result.code));
+        run_fail(run, "the command was judged otherwise than it is answered");
+    }
+    total.judged[verdict->result.code] += verdict->refused;
+    total.unjudged += !verdict->refused && result->code > TN_R_NOOP &&
+                      result->code != TN_R_WAITING && kernel_command_decode(bytes, &c) &&
+                      kernel_judged(&c);
+}
+
 static void run_command(struct run *run, struct tn_bytes bytes) {
     run->event_count = run->waited_count = 0;
     run->kit.now_ms = run->generate.now_ms;
+    uint64_t lsn = kernel_lsn(run->kit.kernel);
+    struct verdict verdict = judge(run, bytes);
     kit_run_bytes(&run->kit, bytes);
     model_take_result(run->kit.kernel, &run->kit.result, &run->result);
     trace(run, bytes);
+    judge_check(run, &verdict, lsn, bytes);
     total.commands++;
     total.events += run->event_count;
     for (uint32_t i = 0; i < run->event_count; i++) {
@@ -343,6 +403,13 @@ static void run_seed(struct run *run, uint64_t seed, uint64_t commands) {
 
 /* What happened how often: a generator that has gone lame shows here. */
 static void tell_totals(void) {
+    fprintf(stderr, "  judged:");
+    for (uint32_t i = 0; i < TN_R_COUNT; i++) {
+        if (total.judged[i] > 0) {
+            fprintf(stderr, "  %s %" PRIu64, tn_result_name((enum tn_result)i), total.judged[i]);
+        }
+    }
+    fprintf(stderr, "; not foreseen %" PRIu64 "\n", total.unjudged);
     for (uint32_t i = 0; i < TN_R_COUNT; i++) {
         if (total.codes[i] > 0) {
             fprintf(stderr, "  %s %" PRIu64, tn_result_name((enum tn_result)i), total.codes[i]);

@@ -12,7 +12,8 @@
  *   STORIES replica_log_test: single stories of the same; they have no seeds
  *   NAMES   replica_name_test: the same, of nodes that have one name
  *   ENGINES engines_test: three whole engines over those, forty seconds of mishaps a seed
- *   ABROAD, DEADLINE  supervisor_abroad_test, guardian_deadline_test: sensors of a cluster; no seeds */
+ *   ABROAD, DEADLINE  supervisor_abroad_test, guardian_deadline_test: sensors of a cluster; no seeds
+ *   REFUSALS engine_refuse_test: refusals without the log; no seeds */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,19 @@
 #define SEEDS_QUICK 5u  /* bugs that are found this soon are tried by default */
 #define SECONDS_MAX 20u /* of processor time: a seed that takes more counts as one without end */
 
-enum finder { MODEL, WORLD, CRASH, CLUSTER, STORIES, NAMES, ENGINES, ABROAD, DEADLINE, FINDERS };
+enum finder {
+    MODEL,
+    WORLD,
+    CRASH,
+    CLUSTER,
+    STORIES,
+    NAMES,
+    ENGINES,
+    ABROAD,
+    DEADLINE,
+    REFUSALS,
+    FINDERS
+};
 
 static const char *const finders[FINDERS] = {
     [MODEL] = "model_test",
@@ -42,6 +55,7 @@ static const char *const finders[FINDERS] = {
     [ENGINES] = "engines_test",
     [ABROAD] = "supervisor_abroad_test",
     [DEADLINE] = "guardian_deadline_test",
+    [REFUSALS] = "engine_refuse_test",
 };
 
 struct plant {

@@ -168,6 +168,8 @@ struct world_request {
     unsigned client; /* WORLD_CLIENTS: one of the generator's */
     uint32_t number;
     uint32_t len;
+    bool judged; /* the state refused it with `verdict` before it was logged */
+    struct kernel_result verdict;
     uint8_t bytes[GENERATE_BYTES];
 };
 
@@ -265,7 +267,7 @@ struct world {
     struct {
         uint64_t commands, events, starts, cuts, kills, faults, full, snapshots, older, damages,
             limits, restores, refused, unknown, replays, beliefs, resolved, doubts, doubts_kept,
-            runs, overdue, ahead;
+            runs, overdue, ahead, judged;
     } counts;
 };
 

@@ -305,14 +305,28 @@ static void serve_one(struct world_request *q) {
     struct world *w = q->world;
     struct kernel_command command;
     q->request.ctx = q;
-    enum tn_result verdict = kernel_command_decode(tn_bytes_of(q->bytes, q->len), &command)
-                                 ? engine_submit(w->engine, &q->request, &command)
-                                 : TN_R_MALFORMED;
+    bool whole = kernel_command_decode(tn_bytes_of(q->bytes, q->len), &command);
+    q->judged = whole && engine_refuses(w->engine, &command, &q->verdict);
+    enum tn_result verdict =
+        whole ? engine_submit(w->engine, &q->request, &command) : TN_R_MALFORMED;
     if (verdict != TN_R_OK) {
         struct model_result refused = {.head = {.code = verdict}};
         w->counts.refused++;
         world_note(w, verdict);
         world_clients_answer(w, q, &refused);
+    }
+}
+
+/* A refusal that needs no log is the one that the log gives, at the position before it. */
+static void judged_check(struct world *w, const struct world_request *q) {
+    const struct kernel_result *got = &q->request.result, *want = &q->verdict;
+    bool same = got->code == want->code && got->lsn > want->lsn && got->now_ms == want->now_ms &&
+                got->number == want->number && got->retry_at_ms == want->retry_at_ms &&
+                got->waiting == want->waiting;
+    w->counts.judged++;
+    if (!same) {
+        world_fail(w, "the state at lsn %" PRIu64 " refused with %s what the log answers with %s",
+                   want->lsn, tn_result_name(want->code), tn_result_name(got->code));
     }
 }
 
@@ -324,6 +338,9 @@ static void serve_done(struct engine_request *request, struct tn_bytes command) 
     enum tn_outcome outcome = engine_outcome(&request->result);
     if (outcome == TN_COMMITTED) {
         assert_true(tn_bytes_equal(command, bytes));
+        if (q->judged) {
+            judged_check(w, q);
+        }
         world_ledger_commit(w, world_now(w), bytes);
         world_ledger_answer(w, &request->result);
         answer = w->ledger.shown;

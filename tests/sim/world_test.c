@@ -141,9 +141,11 @@ static void play_many(const struct seeds *seeds, uint64_t last, uint64_t steps) 
     fprintf(stderr,
             "  %" PRIu64 " batches in doubt, %" PRIu64 " of them there; %" PRIu64
             " operations resolved, %" PRIu64 " grants believed in, %" PRIu64
-            " runs of sensors, %" PRIu64 " tokens found overdue, %" PRIu64 " starts ahead\n",
+            " runs of sensors, %" PRIu64 " tokens found overdue, %" PRIu64 " starts ahead, %" PRIu64
+            " refusals foreseen\n",
             total.counts.doubts, total.counts.doubts_kept, total.counts.resolved,
-            total.counts.beliefs, total.counts.runs, total.counts.overdue, total.counts.ahead);
+            total.counts.beliefs, total.counts.runs, total.counts.overdue, total.counts.ahead,
+            total.counts.judged);
 }
 
 /* In a process of its own, which may die of an assertion: what it leaves is told. */
