@@ -21,7 +21,8 @@
  *
  * Outcomes of a write (tenure_reply.outcome)
  *
- *   COMMITTED  the command is in the log at `lsn`; the result may be a refusal such as TENURE_BUSY
+ *   COMMITTED  the command is in the log at `lsn`; the result may be a refusal such as TENURE_BUSY.
+ *              A refusal may also come from the committed state at `lsn`, without being logged
  *   REJECTED   the command did not happen
  *   UNKNOWN    storage failed; the command may have happened. Open the directory again and repeat
  *              the call with the same operation id: it returns the first answer or executes.

@@ -57,7 +57,11 @@ static void write_built(struct tenure *tenure, const struct lib_command *built,
         return;
     }
     struct kernel_result result = {.values = room.raw, .value_capacity = room.capacity};
-    engine_execute(tenure->engine, &built->command, &result);
+    /* Not while asynchronous commands are under way, which this one must follow. */
+    if (atomic_load(&tenure->under_way) > 0 ||
+        !engine_refuses(tenure->engine, &built->command, &result)) {
+        engine_execute(tenure->engine, &built->command, &result);
+    }
     TN_ASSERT(result.value_count <= room.capacity);
     lib_reply_fill(reply, &result, &built->command,
                    result.value_count > TENURE_REPLY_VALUES ? room.values : reply->first);
@@ -129,6 +133,7 @@ static void write_done(struct engine_request *request, struct tn_bytes command) 
                    request->result.value_count > TENURE_REPLY_VALUES ? tenure->values
                                                                      : reply.first);
     slot_give(tenure, (uint32_t)(slot - tenure->slots));
+    atomic_fetch_sub(&tenure->under_way, 1);
     if (done != NULL) {
         done(ctx, &reply);
     }
@@ -153,8 +158,10 @@ enum tenure_result tenure_submit(struct tenure *tenure, const struct tenure_comm
     slot->tenure = tenure;
     slot->request.done = write_done;
     slot->request.ctx = slot;
+    atomic_fetch_add(&tenure->under_way, 1);
     code = (enum tenure_result)engine_submit(tenure->engine, &slot->request, &built.command);
     if (code != TENURE_OK) {
+        atomic_fetch_sub(&tenure->under_way, 1);
         slot_give(tenure, index);
     }
     free(built.heap);

@@ -32,6 +32,7 @@ struct tenure {
     struct tenure_options options;
     struct lib_slot *slots;
     _Alignas(64) _Atomic uint64_t free_slots; /* (a counter against ABA) << 32 | first free slot */
+    _Atomic uint32_t under_way;               /* asynchronous commands that are not applied yet */
     uint32_t bundle_max;                      /* values in one answer, by the limits in force */
     struct tenure_value *values; /* KERNEL_BUNDLE_MAX, used by the thread that delivers callbacks */
 };

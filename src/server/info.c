@@ -104,8 +104,8 @@ static void info_engine(struct server_owners *owners, struct tn_writer *w) {
          stats.overdue_ms / 1000, stats.log_ahead_ms / 1000);
     line(w, "batches:%" PRIu64 "\r\ncommands:%" PRIu64 "\r\nbatch_commands_max:%" PRIu64 "\r\n",
          stats.batches, stats.commands, stats.batch_commands_max);
-    line(w, "queue_commands:%" PRIu64 "\r\noverloads:%" PRIu64 "\r\n", stats.queue_commands,
-         stats.overloads);
+    line(w, "queue_commands:%" PRIu64 "\r\noverloads:%" PRIu64 "\r\nrefusals:%" PRIu64 "\r\n",
+         stats.queue_commands, stats.overloads, stats.refusals);
     line(w, "log_bytes:%" PRIu64 "\r\nsnapshots:%" PRIu64 "\r\nsnapshots_failed:%" PRIu64 "\r\n",
          stats.log.log_bytes, stats.snapshots, stats.snapshots_failed);
     line(w, "sync_us_last:%" PRIu64 "\r\nwrites_in_flight:%u\r\n", stats.log.sync_ns_last / 1000,

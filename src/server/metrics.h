@@ -41,6 +41,7 @@
     X(ENGINE_BATCH_MAX, "tenure_engine_batch_commands_max", "gauge", "", "Commands in the largest batch since start") \
     X(ENGINE_QUEUE, "tenure_engine_queue_commands", "gauge", "", "Commands waiting or being committed") \
     X(ENGINE_OVERLOADS, "tenure_engine_overloads_total", "counter", "", "Commands rejected because the queue was full") \
+    X(ENGINE_REFUSALS, "tenure_engine_refusals_total", "counter", "", "Commands that the committed state refused without logging them") \
     X(ENGINE_APPEND, "tenure_engine_append_duration_seconds", "histogram", "", "Time to make a batch durable: write and sync") \
     X(ENGINE_SYNC, "tenure_engine_last_sync_seconds", "gauge", "", "Duration of the last sync of the log") \
     X(EVENTS_KEPT, "tenure_events_kept", "gauge", "", "Retained events") \

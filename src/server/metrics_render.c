@@ -61,6 +61,7 @@ static void render_engine(struct metrics_text *text, const struct metrics_view *
     metrics_single(text, SERVER_METRIC_ENGINE_BATCH_MAX, stats->batch_commands_max, 0);
     metrics_single(text, SERVER_METRIC_ENGINE_QUEUE, stats->queue_commands, 0);
     metrics_single(text, SERVER_METRIC_ENGINE_OVERLOADS, stats->overloads, 0);
+    metrics_single(text, SERVER_METRIC_ENGINE_REFUSALS, stats->refusals, 0);
     render_appends(text, stats);
     metrics_single(text, SERVER_METRIC_ENGINE_SYNC, stats->log.sync_ns_last, 9);
     metrics_single(text, SERVER_METRIC_EVENTS_KEPT, stats->events_kept, 0);

@@ -83,30 +83,39 @@ static bool is_about_user(const struct kernel_command *command) {
     return command->verb == KERNEL_VERB_USER_ADD || command->verb == KERNEL_VERB_USER_SET;
 }
 
-void server_refusals_note(struct server_refusals *refusals, struct tn_bytes command,
-                          enum tn_result code) {
-    struct kernel_command decoded;
+void server_refusals_count(struct server_refusals *refusals, const struct kernel_command *command,
+                           enum tn_result code) {
     uint64_t names[SERVER_REFUSAL_POOLS];
     uint32_t count = 0;
-    if (code <= TN_R_NOOP || code == TN_R_POOL_NOTFOUND ||
-        !kernel_command_decode(command, &decoded) || is_about_user(&decoded)) {
+    if (code <= TN_R_NOOP || code == TN_R_POOL_NOTFOUND || is_about_user(command)) {
         return;
     }
-    if ((decoded.fields & KERNEL_F_POOL) != 0) {
-        count = names_add(names, count, decoded.pool);
+    if ((command->fields & KERNEL_F_POOL) != 0) {
+        count = names_add(names, count, command->pool);
     }
-    if ((decoded.fields & KERNEL_F_CLAIMS) != 0) {
-        struct tn_reader r = tn_reader_of(decoded.claims.at, decoded.claims.len);
-        for (uint32_t i = 0; i < decoded.claim_count && count < SERVER_REFUSAL_POOLS; i++) {
+    if ((command->fields & KERNEL_F_CLAIMS) != 0) {
+        struct tn_reader r = tn_reader_of(command->claims.at, command->claims.len);
+        for (uint32_t i = 0; i < command->claim_count && count < SERVER_REFUSAL_POOLS; i++) {
             struct kernel_claim claim = kernel_claim_read(&r);
             count = names_add(names, count, claim.pool);
         }
+    }
+    if (count == 0) {
+        return;
     }
     uv_mutex_lock(&refusals->lock);
     for (uint32_t i = 0; i < count; i++) {
         refusal_add(refusals, names[i], code, 1);
     }
     uv_mutex_unlock(&refusals->lock);
+}
+
+void server_refusals_note(struct server_refusals *refusals, struct tn_bytes command,
+                          enum tn_result code) {
+    struct kernel_command decoded;
+    if (kernel_command_decode(command, &decoded)) {
+        server_refusals_count(refusals, &decoded, code);
+    }
 }
 
 void server_refusals_copy(struct server_refusals *refusals, struct server_refusals *to) {

@@ -32,7 +32,10 @@ uint64_t server_refusal_name_hash(const void *name, size_t len);
 
 bool server_refusals_init(struct server_refusals *refusals);
 void server_refusals_free(struct server_refusals *refusals);
-/* Notes a refusal for each pool that the encoded command names. */
+/* Notes a refusal for each pool that the command names. */
+void server_refusals_count(struct server_refusals *refusals, const struct kernel_command *command,
+                           enum tn_result code);
+/* The same; the command is encoded. */
 void server_refusals_note(struct server_refusals *refusals, struct tn_bytes command,
                           enum tn_result code);
 /* Copies all counts; `to` has no lock of its own to speak of. */

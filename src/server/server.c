@@ -34,7 +34,9 @@ uint32_t server_clients(const struct server *server) {
 static void on_before_wait(uv_prepare_t *prepare) {
     struct server *server = prepare->data;
     server_users_review(server);
-    server_writes_commit(&server->writes);
+    if (server_writes_commit(&server->writes)) {
+        schedule_soon(&server->schedule);
+    }
     schedule_turn_end(&server->schedule);
     server->listeners.accepts = 0;
 }
@@ -125,7 +127,8 @@ static bool memory_make(struct server *server) {
     server->connections.of =
         calloc(server->options.connections_max, sizeof *server->connections.of);
     server->metrics = server_metrics_make(server);
-    server_writes_init(&server->writes, server->engine, &server->slots, &server->parked);
+    server_writes_init(&server->writes, server->engine, &server->slots, &server->parked,
+                       &server->refusals);
     return server->connections.of != NULL && server->metrics != NULL &&
            server_buffers_init(&server->buffers) &&
            server_output_init(&server->output, &server->loop, &server->counters) &&

@@ -249,6 +249,16 @@ void server_slot_refuse(struct server_slot *slot, enum tn_result code, const cha
     server_count_served(slot->slots->counters, slot->row->id, slot->begun_ns);
 }
 
+void server_slot_refused(struct server_slot *slot) {
+    TN_ASSERT(slot->request.result.value_count == 0);
+    slot_forget(slot);
+    slot->plain = true;
+    slot->answer.code = slot->request.result.code;
+    slot->done = true;
+    server_count_refusal(slot->slots->counters, slot->row->id, slot->answer.code);
+    server_count_served(slot->slots->counters, slot->row->id, slot->begun_ns);
+}
+
 /* ---- The ring ---- */
 
 void server_slots_put(struct server_slots *slots, struct server_slot *slot, bool last) {

@@ -110,6 +110,8 @@ struct tn_bytes server_slot_reply(struct server_slot *slot);
 struct protocol_writer server_slot_writer(const struct server_slot *slot);
 /* Answered without the engine, at once. */
 void server_slot_refuse(struct server_slot *slot, enum tn_result code, const char *detail);
+/* Refused by the committed state, at once: its request has the result. */
+void server_slot_refused(struct server_slot *slot);
 
 /* ---- The ring of completed slots ---- */
 

@@ -3,22 +3,28 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <uv.h>
 
 #include "base/assert.h"
 #include "protocol/identity.h"
 #include "server/answer.h"
 #include "server/owners.h"
 #include "server/parked.h"
+#include "server/refusal.h"
 #include "server/schedule.h"
 #include "server/sensor.h"
 #include "server/server_role.h"
 #include "server/slots.h"
 
+#define HOPE_NS 50000u /* a part of a sync, and enough for the next request of a client */
+
 void server_writes_init(struct server_writes *writes, struct engine *engine,
-                        struct server_slots *slots, struct server_parked *parked) {
+                        struct server_slots *slots, struct server_parked *parked,
+                        struct server_refusals *refusals) {
     writes->engine = engine;
     writes->slots = slots;
     writes->parked = parked;
+    writes->refusals = refusals;
 }
 
 /* ---- Holders ---- */
@@ -58,10 +64,28 @@ static enum tn_result holder_derive(struct server_request *request,
 
 /* ---- Submission ---- */
 
+/* A command that the committed state refuses is answered at once, unless an earlier write of the client
+ * is under way. */
+static bool write_refused(struct server_request *request) {
+    struct server_slot *slot = request->slot;
+    if (request->client->first != slot ||
+        !engine_refuses(request->client->writes->engine, &request->call.command,
+                        &slot->request.result)) {
+        return false;
+    }
+    server_refusals_count(request->client->writes->refusals, &request->call.command,
+                          slot->request.result.code);
+    server_slot_refused(slot);
+    return true;
+}
+
 enum tn_result server_write_submit(struct server_request *request) {
     struct server_writes *writes = request->client->writes;
     struct server_slot *slot = request->slot;
     TN_ASSERT(slot != NULL && slot->client == request->client && !slot->done);
+    if (write_refused(request)) {
+        return TN_R_OK;
+    }
     slot->request.done = server_answer_done;
     slot->request.ctx = request->owners->server;
     bool waits = (request->call.command.fields & KERNEL_F_WAIT) != 0;
@@ -135,9 +159,27 @@ enum server_step server_write(struct server_request *request) {
     return SERVER_DONE;
 }
 
-void server_writes_commit(struct server_writes *writes) {
-    if (writes->submitted) {
-        writes->submitted = false;
-        engine_submit_now(writes->engine);
+/* A release of a value that others want is worth a moment: the next attempt is granted in the same sync. */
+static bool commit_waits(struct server_writes *writes) {
+    if (!engine_hopes(writes->engine)) {
+        return false;
     }
+    uint64_t now_ns = uv_hrtime();
+    if (writes->hopes_until_ns == 0) {
+        writes->hopes_until_ns = now_ns + HOPE_NS;
+    }
+    return now_ns < writes->hopes_until_ns;
+}
+
+bool server_writes_commit(struct server_writes *writes) {
+    if (!writes->submitted) {
+        return false;
+    }
+    if (commit_waits(writes)) {
+        return true;
+    }
+    writes->submitted = false;
+    writes->hopes_until_ns = 0;
+    engine_submit_now(writes->engine);
+    return false;
 }

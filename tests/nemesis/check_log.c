@@ -60,7 +60,7 @@ static bool claim_check(struct judge *j, uint32_t index) {
                         "acknowledged at lsn %" PRIu64 ", but its server's log ends at %" PRIu64,
                         op->lsn, life->last_lsn);
     }
-    if (!same_command(op, nm_history_bytes(j->h, op->lsn))) {
+    if (!j->windows[index].look && !nm_is_logged(j->h, op)) {
         return nm_blame(j->h, j->report, index, "lsn %" PRIu64 " of the log is another command",
                         op->lsn);
     }
@@ -88,10 +88,10 @@ static bool entry_find_unknown(const struct nm_history *h, struct census *census
     return false;
 }
 
-/* A write was answered with this position; claim_check has seen that it is its own. */
+/* A write was answered with this position, and the entry is its own. */
 static bool entry_answered(const struct judge *j, uint64_t lsn) {
     uint32_t i = j->at_lsn[lsn];
-    while (i != NM_NONE && nm_is_read(&j->h->ops[i])) {
+    while (i != NM_NONE && (nm_is_read(&j->h->ops[i]) || !nm_is_logged(j->h, &j->h->ops[i]))) {
         i = j->next_at[i];
     }
     return i != NM_NONE;
@@ -216,10 +216,9 @@ static bool numbers_agree(const struct nm_op *op, const struct kernel_result *wa
     }
 }
 
-static bool answer_check(struct judge *j, uint32_t index) {
-    const struct nm_op *op = &j->h->ops[index];
-    const struct model_result *want = nm_replay_result(j->replay);
-    const struct kernel_result *head = &want->head;
+/* Whether the operation was told this result; `values` are its values. */
+static bool answer_agrees(const struct nm_op *op, const struct kernel_result *head,
+                          const struct model_shown *values) {
     /* BUSY names the lease in the way only while it is as it was; clients do not keep it. */
     bool has_lease = head->has_lease && head->code != TN_R_BUSY;
     bool good = op->code == (uint8_t)head->code && head->lsn == op->lsn && !head->replayed &&
@@ -233,10 +232,16 @@ static bool answer_check(struct judge *j, uint32_t index) {
     if (good && grants(op)) {
         good = op->value_count == head->value_count;
         for (uint32_t i = 0; good && i < op->value_count; i++) {
-            good = value_is(op, i, &want->values[i]);
+            good = value_is(op, i, &values[i]);
         }
     }
-    if (!good) {
+    return good;
+}
+
+static bool answer_check(struct judge *j, uint32_t index) {
+    const struct model_result *want = nm_replay_result(j->replay);
+    const struct kernel_result *head = &want->head;
+    if (!answer_agrees(&j->h->ops[index], head, want->values)) {
         return nm_blame(j->h, j->report, index,
                         "the log says %s%s at lsn %" PRIu64 ", lease 0-%" PRIu64 " epoch %" PRIu64
                         " %s until %" PRIu64 ", number %" PRIu64,
@@ -245,6 +250,26 @@ static bool answer_check(struct judge *j, uint32_t index) {
                         head->deadline_ms, head->number);
     }
     j->report->answers++;
+    return true;
+}
+
+/* A write that was refused without the log: the state there refuses it, at the time when it began. One of
+ * several that are the same may have been logged. */
+static bool refusal_check(struct judge *j, uint32_t index) {
+    const struct nm_op *op = &j->h->ops[index];
+    const struct model_result *logged = nm_replay_result(j->replay);
+    struct kernel_result head;
+    bool refuses = nm_replay_refuses(j->replay, op, j->windows[index].begun_ms, &head);
+    bool agrees = refuses && answer_agrees(op, &head, NULL);
+    if (!agrees && nm_is_logged(j->h, op)) {
+        agrees = answer_agrees(op, &logged->head, logged->values);
+    }
+    if (!agrees) {
+        return nm_blame(
+            j->h, j->report, index, "the state at lsn %" PRIu64 " says %s to it, at %" PRIu64,
+            op->lsn, refuses ? tn_result_name(head.code) : "nothing", j->windows[index].begun_ms);
+    }
+    j->report->refusals++;
     return true;
 }
 
@@ -334,7 +359,11 @@ static bool position_check(struct judge *j, uint64_t lsn) {
     uint32_t firsts = 0;
     for (uint32_t i = j->at_lsn[lsn]; i != NM_NONE; i = j->next_at[i]) {
         const struct nm_op *op = &j->h->ops[i];
-        if (!nm_is_read(op)) {
+        if (j->windows[i].look && !nm_is_read(op)) {
+            if (!refusal_check(j, i)) {
+                return false;
+            }
+        } else if (!nm_is_read(op)) {
             firsts += !op->replayed;
             if (firsts > 1) {
                 return nm_blame(j->h, j->report, i, "this position was told to somebody else, too");

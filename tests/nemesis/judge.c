@@ -18,10 +18,11 @@ bool nm_judge(const struct nm_history *h) {
     good = nm_check_search(h, &report) && good;
     fprintf(stderr,
             "  seed %" PRIu64 ": %" PRIu32 " operations, %" PRIu32 " in the log: %" PRIu64
-            " answers, %" PRIu64 " reads and %" PRIu64 " states as in the model, %.1f s; %" PRIu64
-            " searched in %" PRIu64 " steps, %.1f s\n",
+            " answers, %" PRIu64 " reads and %" PRIu64 " states as in the model, %" PRIu64
+            " refusals without the log, %.1f s; %" PRIu64 " searched in %" PRIu64
+            " steps, %.1f s\n",
             h->seed, h->op_count, h->entry_count, report.answers, report.reads, report.digests,
-            (double)(middle - start) / 1e9, report.searched, report.steps,
+            report.refusals, (double)(middle - start) / 1e9, report.searched, report.steps,
             (double)(nm_now_ns() - middle) / 1e9);
     if (!good) {
         nm_history_keep(h, report.why);

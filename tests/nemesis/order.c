@@ -5,10 +5,48 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "nemesis/world.h"
 
 /* A repeat of what was answered says nothing new about time: its position is the first one's. */
 static bool has_position(const struct nm_op *op) {
     return op->outcome == NM_COMMITTED && op->lsn > 0 && op->repeats == NM_NONE;
+}
+
+/* ---- Looks ---- */
+
+bool nm_is_logged(const struct nm_history *h, const struct nm_op *op) {
+    uint8_t bytes[512];
+    struct kernel_command command;
+    struct tn_bytes logged = op->lsn >= 1 && op->lsn <= h->entry_count
+                                 ? nm_history_bytes(h, op->lsn)
+                                 : tn_bytes_of(NULL, 0);
+    if (!kernel_command_decode(logged, &command)) {
+        return false;
+    }
+    uint32_t len = nm_command_encode(op, command.rights, command.user, bytes, sizeof bytes);
+    return len > 0 && tn_bytes_equal(logged, tn_bytes_of(bytes, len));
+}
+
+/* A write without an operation id may be refused at the position of the state that refuses it, which is
+ * that of another command. If that is the same command, of another client, nobody can tell which of the
+ * two was logged: both count as looks. */
+static void looks_find(const struct nm_history *h, struct nm_window *windows) {
+    uint32_t *owner = calloc(h->entry_count + 1u, sizeof *owner);
+    TN_ASSERT(owner != NULL);
+    for (uint32_t i = 0; i < h->op_count; i++) {
+        const struct nm_op *op = &h->ops[i];
+        windows[i].look = nm_is_read(op);
+        bool refused = op->outcome == NM_COMMITTED && op->opid == 0 && op->code > TN_R_NOOP;
+        if (windows[i].look || !refused || op->lsn > h->entry_count) {
+            continue;
+        }
+        windows[i].look = !nm_is_logged(h, op);
+        if (!windows[i].look && owner[op->lsn] != 0) {
+            windows[i].look = windows[owner[op->lsn] - 1].look = true;
+        }
+        owner[op->lsn] = windows[i].look ? owner[op->lsn] : i + 1;
+    }
+    free(owner);
 }
 
 /* ---- Windows ---- */
@@ -43,13 +81,14 @@ struct nm_window *nm_windows(const struct nm_history *h) {
     struct moment *starts = calloc(h->op_count + 1u, sizeof *starts);
     uint32_t end_count = 0, start_count = 0;
     TN_ASSERT(windows != NULL && ends != NULL && starts != NULL);
+    looks_find(h, windows);
     for (uint32_t i = 0; i < h->op_count; i++) {
         const struct nm_op *op = &h->ops[i];
         if (has_position(op)) {
             ends[end_count++] = (struct moment){.ns = op->end_ns, .lsn = op->lsn};
             /* What was asked later may have been read at the same position, not written there. */
             starts[start_count++] =
-                (struct moment){.ns = op->start_ns, .lsn = op->lsn + nm_is_read(op)};
+                (struct moment){.ns = op->start_ns, .lsn = op->lsn + windows[i].look};
         }
     }
     qsort(ends, end_count, sizeof *ends, moment_compare);
@@ -98,7 +137,7 @@ static bool time_check(const struct nm_history *h, const struct nm_window *windo
         if (!has_position(op)) {
             continue;
         }
-        bool late = low > 1 && (nm_is_read(op) ? op->lsn < low : op->lsn <= low);
+        bool late = low > 1 && (windows[i].look ? op->lsn < low : op->lsn <= low);
         if (late) {
             return nm_blame(h, report, i,
                             "lsn %" PRIu64 " had been told before it began, or was its fence; it "
@@ -172,7 +211,8 @@ static uint32_t clock_count(const struct nm_history *h) {
     return count;
 }
 
-static bool clock_check(const struct nm_history *h, struct nm_report *report) {
+static bool clock_check(const struct nm_history *h, struct nm_window *windows,
+                        struct nm_report *report) {
     uint32_t count = clock_count(h);
     struct offset *offsets = calloc(count + 1u, sizeof *offsets);
     bool good = true;
@@ -182,13 +222,15 @@ static bool clock_check(const struct nm_history *h, struct nm_report *report) {
     }
     for (uint32_t i = 0; i < h->op_count && good; i++) {
         const struct nm_op *op = &h->ops[i];
-        bool stamped = has_position(op) && !nm_is_read(op) && op->sends == 1 && !op->replayed;
+        bool stamped = has_position(op) && !windows[i].look && op->sends == 1 && !op->replayed;
         good = !stamped || clock_narrow(h, offsets, i, report);
     }
     for (uint32_t i = 0; i < h->op_count && good; i++) {
         const struct nm_op *op = &h->ops[i];
         bool look = nm_is_read(op) && op->outcome == NM_COMMITTED && op->code == TN_R_OK;
         good = !look || look_check(h, offsets, i, report);
+        int64_t begun_ms = ((int64_t)op->start_ns + offsets[clock_of(h, op)].low) / MS_NS;
+        windows[i].begun_ms = begun_ms > 0 ? (uint64_t)begun_ms : 0;
     }
     free(offsets);
     return good;
@@ -202,10 +244,10 @@ struct seen {
 
 /* Requests of a connection take effect in the order in which they were sent. */
 static bool connection_check(const struct nm_history *h, struct seen *seen, uint32_t index,
-                             struct nm_report *report) {
+                             bool look, struct nm_report *report) {
     const struct nm_op *op = &h->ops[index];
     struct seen *at = &seen[op->connection];
-    if (nm_is_read(op)) {
+    if (look) {
         if (op->lsn < at->write_lsn || op->lsn < at->read_lsn) {
             return nm_blame(h, report, index, "a read does not see what its connection wrote");
         }
@@ -219,7 +261,7 @@ static bool connection_check(const struct nm_history *h, struct seen *seen, uint
     return true;
 }
 
-bool nm_order_check(const struct nm_history *h, const struct nm_window *windows,
+bool nm_order_check(const struct nm_history *h, struct nm_window *windows,
                     struct nm_report *report) {
     uint32_t connections = 0;
     for (uint32_t i = 0; i < h->op_count; i++) {
@@ -227,10 +269,10 @@ bool nm_order_check(const struct nm_history *h, const struct nm_window *windows,
     }
     struct seen *seen = calloc(connections + 1u, sizeof *seen);
     TN_ASSERT(seen != NULL);
-    bool good = time_check(h, windows, report) && clock_check(h, report);
+    bool good = time_check(h, windows, report) && clock_check(h, windows, report);
     for (uint32_t i = 0; i < h->op_count && good; i++) {
         if (has_position(&h->ops[i]) && h->ops[i].sends == 1) {
-            good = connection_check(h, seen, i, report);
+            good = connection_check(h, seen, i, windows[i].look, report);
         }
     }
     free(seen);

@@ -199,3 +199,17 @@ const struct model_result *nm_replay_result(const struct nm_replay *replay) {
 struct model *nm_replay_model(struct nm_replay *replay) {
     return &replay->model;
 }
+
+/* Clients of a server without users are anonymous operators. */
+bool nm_replay_refuses(struct nm_replay *replay, const struct nm_op *op, uint64_t now_ms,
+                       struct kernel_result *ret_result) {
+    uint8_t bytes[512];
+    struct kernel_command command;
+    uint64_t state_ms = kernel_now(replay->kernel);
+    uint32_t len =
+        nm_command_encode(op, KERNEL_RIGHT_OPERATOR, tn_bytes_of(NULL, 0), bytes, sizeof bytes);
+    *ret_result = (struct kernel_result){.code = TN_R_OK};
+    return kernel_command_decode(tn_bytes_of(bytes, len), &command) &&
+           kernel_judge(replay->kernel, &command, now_ms > state_ms ? now_ms : state_ms,
+                        ret_result);
+}

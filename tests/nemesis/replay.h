@@ -19,6 +19,10 @@ uint64_t nm_replay_hash(const struct nm_replay *replay);
 uint64_t nm_replay_lsn(const struct nm_replay *replay);
 /* Of the last step. */
 const struct model_result *nm_replay_result(const struct nm_replay *replay);
+/* What the state after the last step answers to a write that it refuses, at `now_ms` or the state's time,
+ * if that is later. False: it does not surely refuse it. */
+bool nm_replay_refuses(struct nm_replay *replay, const struct nm_op *op, uint64_t now_ms,
+                       struct kernel_result *ret_result);
 /* As it is after the last step. */
 struct model *nm_replay_model(struct nm_replay *replay);
 

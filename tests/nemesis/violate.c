@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "nemesis/order.h"
 #include "nemesis/world.h"
 
 /* ---- Places ---- */
@@ -513,6 +514,30 @@ static bool put_other_retry(struct nm_history *h, struct tn_prng *random) {
     return op != NULL;
 }
 
+/* ---- Refusals without the log ---- */
+
+static bool fits_unlogged(const struct nm_history *h, const struct nm_op *op) {
+    return plain(op) && !nm_is_read(op) && op->opid == 0 && op->code > TN_R_NOOP &&
+           op->code != TN_R_RETIRED && op->lsn > h->entry_count / 2 && !nm_is_logged(h, op);
+}
+
+static bool put_stale_refusal(struct nm_history *h, struct tn_prng *random) {
+    struct nm_op *op = place(h, random, fits_unlogged);
+    if (op != NULL) {
+        op->lsn /= 2;
+    }
+    return op != NULL;
+}
+
+/* Cells have no quotas. */
+static bool put_other_refusal(struct nm_history *h, struct tn_prng *random) {
+    struct nm_op *op = place(h, random, fits_unlogged);
+    if (op != NULL) {
+        op->code = TN_R_QUOTA;
+    }
+    return op != NULL;
+}
+
 const struct nm_violation nm_violations[] = {
     {"another epoch is told", true, true, put_other_epoch},
     {"another value is told", true, true, put_other_value},
@@ -527,6 +552,8 @@ const struct nm_violation nm_violations[] = {
     {"what a dead server was asked has an effect", true, true, put_effect_after_death},
     {"a value is given again while it is being revoked", true, true, put_reuse_while_revoking},
     {"an effect comes before its cause", true, true, put_time_reversed},
+    {"another refusal without the log is told", true, true, put_other_refusal},
+    {"a refusal without the log is of the past", true, false, put_stale_refusal},
     {"a connection does not see its own write", true, false, put_own_write_unseen},
     {"a read does not wait for its fence", true, false, put_fence_unheeded},
     {"the log ends before what was acknowledged", true, false, put_lost_acknowledgement},
