@@ -120,16 +120,24 @@ static void of_two_that_start_at_once_one_is_refused(void **state) {
     group_close(&group);
 }
 
-/* `tenure cluster status` right after a start shows the node that is asked. */
-static void a_node_is_in_its_own_table_at_once(void **state) {
+/* `tenure cluster status` right after a start shows the node that is asked: the table that is read first may be of
+ * before the node's own record, because messages overtake each other. */
+static void a_node_is_in_its_own_table_soon(void **state) {
+    static const struct fakeetcd_faults faults = {.delay_ms_max = 50};
+    static const char key[] = GROUP_PREFIX "node/n2";
+    struct etcd_op forget = {.kind = ETCD_DELETE,
+                             .keys = {.key = tn_bytes_of(key, sizeof key - 1)}};
     struct replica_node nodes[REPLICA_NODES_MAX];
     (void)state;
-    struct group_node *owner = cluster(1);
-    group_run(&group, 1000);
-    assert_int_equal(replica_nodes(owner->log, nodes), 1);
-    group_start(&group, 1, NULL);
-    group_run(&group, 1000);
-    assert_int_equal(replica_nodes(group.nodes[1].log, nodes), 2);
+    (void)cluster(1);
+    fakeetcd_set_faults(group.fake, &faults);
+    for (unsigned i = 0; i < 8; i++) {
+        group_start(&group, 1, NULL);
+        group_run(&group, 2000);
+        assert_int_equal(replica_nodes(group.nodes[1].log, nodes), 2);
+        group_stop(&group, 1);
+        fakeetcd_put(group.fake, &forget);
+    }
     group_close(&group);
 }
 
@@ -153,7 +161,7 @@ int main(void) {
         cmocka_unit_test(the_second_node_of_one_name_owns_nothing),
         cmocka_unit_test(a_name_goes_back_to_the_node_that_had_it_first),
         cmocka_unit_test(of_two_that_start_at_once_one_is_refused),
-        cmocka_unit_test(a_node_is_in_its_own_table_at_once),
+        cmocka_unit_test(a_node_is_in_its_own_table_soon),
         cmocka_unit_test(a_node_at_another_place_has_its_name_after_a_while),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
