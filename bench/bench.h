@@ -7,10 +7,12 @@
 #ifndef TN_BENCH_BENCH_H
 #define TN_BENCH_BENCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 static inline uint64_t bench_now_ns(void) {
@@ -43,18 +45,6 @@ static inline void bench_row_peer(const char *name, double value, double ratio, 
     fflush(stdout);
 }
 
-static inline void bench_report(const char *name, double value, const char *unit) {
-    (void)unit;
-    bench_row(name, value);
-}
-
-static inline void bench_report_ratio(const char *name, double value, const char *unit,
-                                      double ratio, const char *reference) {
-    (void)unit;
-    (void)reference;
-    bench_row_ratio(name, value, ratio);
-}
-
 /* ---- Arguments ---- */
 
 /* --smoke: shows that the program works, not how fast anything is; needs no other server than Tenure.
@@ -71,6 +61,16 @@ static inline enum bench_length bench_length_of(int argc, char **argv) {
         }
     }
     return BENCH_FULL;
+}
+
+/* Whether `--without NAME` is among the arguments; upper and lower case are the same. */
+static inline bool bench_without(int argc, char **argv, const char *name) {
+    for (int i = 1; i + 1 < argc; i++) {
+        if (strcmp(argv[i], "--without") == 0 && strcasecmp(argv[i + 1], name) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Resident bytes of this process. */

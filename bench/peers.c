@@ -8,21 +8,8 @@
  * Tenure alone on the cases of Redis. */
 #include "bench.h"
 
-#include <strings.h>
-
 #include "lib/peer.h"
 #include "lib/process.h"
-
-static bool smoke;
-
-static bool left_out(int argc, char **argv, const char *name) {
-    for (int i = 1; i + 1 < argc; i++) {
-        if (strcmp(argv[i], "--without") == 0 && strcasecmp(argv[i + 1], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* ---- One peer ---- */
 
@@ -115,7 +102,7 @@ int main(int argc, char **argv) {
     static const struct peer *const servers[] = {&peer_redis, &peer_postgresql, &peer_mariadb,
                                                  &peer_etcd};
     bool all = true;
-    smoke = bench_length_of(argc, argv) == BENCH_SMOKE;
+    bool smoke = bench_length_of(argc, argv) == BENCH_SMOKE;
     turns_plan.count = 6;
     if (smoke) {
         turns_plan = (struct turns_plan){.count = 1, .ns = 10000000u};
@@ -123,13 +110,13 @@ int main(int argc, char **argv) {
     }
     process_directory_make();
     for (size_t i = 0; i < (smoke ? 1 : sizeof servers / sizeof servers[0]); i++) {
-        if (!left_out(argc, argv, servers[i]->name)) {
+        if (!bench_without(argc, argv, servers[i]->name)) {
             all = peer_run(servers[i], &our_server, smoke) && all;
             process_directory_remove();
             process_directory_make();
         }
     }
-    if (!left_out(argc, argv, peer_sqlite.name)) {
+    if (!bench_without(argc, argv, peer_sqlite.name)) {
         all = peer_run(&peer_sqlite, &our_library, false) && all;
     }
     process_directory_remove();

@@ -330,7 +330,7 @@ static void descriptors_raise(void) {
     }
 }
 
-static void servers_start(void) {
+static void servers_start(bool with_redis) {
     tenure = process_tenure("tenure");
     tenure_pool_make(tenure.port, "bench", narrow_values, "");
     tenure_pool_make(tenure.port, "full", narrow_values, "");
@@ -338,7 +338,7 @@ static void servers_start(void) {
     tenure_pool_make(tenure.port, "wide-full", WIDE_VALUES, "");
     tenure_pool_make(tenure.port, "renew", WIDE_VALUES, "");
     tenure_pool_make(tenure.port, "one", 1, "");
-    if (length == BENCH_SMOKE) {
+    if (!with_redis) {
         return;
     }
     if (!process_redis("redis", true, &redis) ||
@@ -360,7 +360,7 @@ int main(int argc, char **argv) {
     }
     descriptors_raise();
     process_directory_make();
-    servers_start();
+    servers_start(length != BENCH_SMOKE && !bench_without(argc, argv, "redis"));
     measure_always();
     if (length != BENCH_QUICK) {
         measure_more();

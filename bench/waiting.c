@@ -173,6 +173,7 @@ int main(int argc, char **argv) {
     static const struct load_script in_line = {.request = line_request, .reply = line_reply};
     static const struct load_script polls = {.request = redis_request, .reply = redis_reply};
     bool smoke = bench_length_of(argc, argv) == BENCH_SMOKE;
+    bool with_redis = !smoke && !bench_without(argc, argv, "redis");
     unsigned count = smoke ? 100 : LINE;
     struct process redis = {0};
     struct rlimit limit;
@@ -188,7 +189,7 @@ int main(int argc, char **argv) {
     line.releases = connect_to(tenure.port);
     struct load *waiting = load_open(tenure.port, count, 1, &in_line);
     struct load *polling = NULL;
-    if (!smoke) {
+    if (with_redis) {
         if (!process_redis("redis", true, &redis)) {
             die("redis-server", "not installed: tools/deps.sh bench");
         }
@@ -199,7 +200,7 @@ int main(int argc, char **argv) {
     load_close(waiting);
     (void)close(line.releases);
     process_stop(&tenure);
-    if (!smoke) {
+    if (with_redis) {
         load_close(polling);
         process_stop(&redis);
     }

@@ -131,10 +131,12 @@ def tsv_write(path: str, results: List[Result]) -> None:
 
 LABEL, WIDTH, STEP, TOP = 470, 420, 18, 46
 STYLE = """text { font: 12px system-ui, sans-serif; fill: #1c1e21; }
+.back { fill: #ffffff; }
 .title { font-size: 14px; font-weight: 600; }
 .faint { fill: #656d76; } .grid { stroke: #d0d7de; } .one { stroke: #656d76; }
 .met { fill: #1a7f37; } .missed { fill: #bc4c00; } .none { fill: #0969da; } .goal { stroke: #1c1e21; stroke-width: 2; }
 @media (prefers-color-scheme: dark) {
+.back { fill: #0d1117; }
 text { fill: #e6edf3; } .faint { fill: #8d96a0; } .grid { stroke: #30363d; } .one { stroke: #8d96a0; }
 .met { fill: #3fb950; } .missed { fill: #f0883e; } .none { fill: #4493f8; } .goal { stroke: #e6edf3; }
 }"""
@@ -156,7 +158,8 @@ def bar(axis: Axis, result: Result, y: float) -> List[str]:
     assert result.ratio is not None
     ends = sorted((axis.at(1), axis.at(result.ratio)))
     kind = {None: "none", True: "met", False: "missed"}[result.met()]
-    name = escape(f"{result.row.name} : {result.row.peer}")
+    name, peer = result.row.name, result.row.peer
+    name = escape(name if name.startswith(peer) else f"{name} : {peer}")
     out = [
         f'<text x="{LABEL - 8}" y="{y + 11:.0f}" text-anchor="end">{name}</text>',
         f'<rect class="{kind}" x="{ends[0]:.1f}" y="{y:.0f}" height="12" width="{max(ends[1] - ends[0], 1):.1f}"/>',
@@ -179,6 +182,7 @@ def svg_write(path: str, results: List[Result]) -> None:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LABEL + WIDTH + 70} {height}" role="img">',
         "<title>Tenure's rates and times as ratios to its peers</title>",
         f"<style>{STYLE}</style>",
+        '<rect class="back" width="100%" height="100%"/>',
         '<text class="title" x="8" y="18">Tenure : peer, each a median of ratios in one run</text>',
         '<text class="faint" x="8" y="36">green: goal met, orange: missed, blue: no goal; '
         "the short line is the goal; logarithmic</text>",

@@ -9,7 +9,7 @@
 #
 # A program prints one line per result on stdout, four fields separated by tabs: name, value, ratio, value
 # of the peer. Remarks go to stderr. bench/rows.tsv has the units, peers and goals. tools/bench-table.py
-# puts them together: a table in Markdown, build/bench.tsv and build/bench.svg.
+# puts them together: a table in Markdown (build/bench.md), build/bench.tsv and build/bench.svg.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -35,7 +35,13 @@ if [ ${#names[@]} -eq 0 ]; then
     if [ "${length[*]-}" = --quick ]; then
         names=(engine kernel server)
     else
-        mapfile -t names < <(basename -s .c bench/*.c)
+        for source in bench/*.c; do
+            name=$(basename "$source" .c)
+            if [ "$name" = cluster ] && [[ " ${without[*]-} " == *" etcd "* ]]; then
+                continue # there is no cluster without etcd
+            fi
+            names+=("$name")
+        done
     fi
 fi
 
@@ -62,5 +68,5 @@ echo
 quick=()
 [ "${length[*]-}" != --quick ] || quick=(--quick)
 /usr/bin/python3 tools/bench-table.py "${quick[@]}" "${without[@]}" "$lines" build/bench.tsv \
-    build/bench.svg "${names[@]}" || status=1
+    build/bench.svg "${names[@]}" | tee build/bench.md || status=1
 exit "$status"

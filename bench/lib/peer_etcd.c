@@ -1,5 +1,5 @@
 /* etcd, one member with its defaults, by the client of this project: a transaction for each step. A held
- * value is a key with its holder and deadline; the revision of the grant is the fencing token.
+ * value is a key with its holder and a number for its deadline; the revision of the grant is the fencing token.
  *
  * A grant puts the key if it is absent. The client picks the value, from the part of the pool that is
  * free, which favors etcd. In a pool that is nearly full that part is not known: there each free value is a key
@@ -55,10 +55,10 @@ static struct text sticky_key(uint32_t index, const char *which) {
     return key;
 }
 
-/* What a held key says. `due` tells two grants apart. */
-static struct text lease_of(const struct peer_lane *lane, uint64_t due) {
+/* What a held key says. The number stands for the deadline; it tells two grants of a holder apart. */
+static struct text lease_of(const struct peer_lane *lane, uint64_t number) {
     struct text text;
-    snprintf(text.at, sizeof text.at, "%s:%llu", lane->holder, (unsigned long long)due);
+    snprintf(text.at, sizeof text.at, "%s:%llu", lane->holder, (unsigned long long)number);
     return text;
 }
 
@@ -131,6 +131,7 @@ static void send_txn(struct peer_lane *lane, const struct etcd_compare *compares
 
 /* Eight keys of three pools, absent, or with the lease of this holder. */
 static void send_bundle(struct peer_lane *lane) {
+    lane->value = lane->step == 0 ? peer_due_ms() : lane->value;
     struct text keys[WORK_BUNDLE_VALUES], lease = lease_of(lane, lane->value);
     struct etcd_compare compares[WORK_BUNDLE_VALUES];
     struct etcd_op ops[WORK_BUNDLE_VALUES];
@@ -173,7 +174,8 @@ static void send_full(struct peer_lane *lane) {
         return;
     }
     struct text vacant = free_key(pool, lane->value), held = held_key(pool, lane->value);
-    struct text lease = lease_of(lane, 0);
+    lane->values[0] += lane->step == 0;
+    struct text lease = lease_of(lane, lane->values[0]);
     struct etcd_compare compare = lane->step == 0 ? equal(&vacant, &one) : equal(&held, &lease);
     struct etcd_op ops[2] = {lane->step == 0 ? erase(&vacant) : erase(&held),
                              lane->step == 0 ? put(&held, &lease) : put(&vacant, &one)};
@@ -188,8 +190,7 @@ static void send_value(struct peer_lane *lane) {
         uint32_t vacant = peer_candidate(lane, work->pool) % work_pool_free_count(pool);
         lane->value = (uint64_t)vacant * pool->stride;
     }
-    uint64_t before = lane->values[0]; /* counts renewals */
-    lane->values[0] = lane->step == 0 ? 0 : lane->values[0] + 1;
+    uint64_t before = lane->values[0]++; /* counts grants and renewals */
     struct text key = held_key(work->pool, lane->value);
     struct text lease = lease_of(lane, before), next = lease_of(lane, lane->values[0]);
     struct etcd_compare compare = lane->step == 0 ? absent(&key) : equal(&key, &lease);

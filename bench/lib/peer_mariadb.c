@@ -23,7 +23,7 @@ static const char *const tables[] = {
     "CREATE DATABASE bench",
     "USE bench",
     "CREATE TABLE leases (pool INT, value INT, free INT NOT NULL, holder VARCHAR(64), "
-    "token BIGINT NOT NULL, due BIGINT, PRIMARY KEY (pool, value), KEY (pool, free, value))",
+    "token BIGINT NOT NULL, due BIGINT, PRIMARY KEY (pool, value), KEY vacant (pool, free, value))",
     "CREATE TABLE held (pool INT, value INT, holder VARCHAR(64), token BIGINT, due BIGINT, "
     "PRIMARY KEY (pool, value))",
     "CREATE TABLE sticky (holder VARCHAR(64) PRIMARY KEY, value INT, token BIGINT, active INT, "
@@ -33,7 +33,8 @@ static const char *const tables[] = {
     "CREATE PROCEDURE take(p INT, s INT, h VARCHAR(64), d BIGINT) BEGIN "
     "DECLARE v INT DEFAULT NULL; DECLARE t BIGINT; "
     "START TRANSACTION; "
-    "SELECT value, token + 1 INTO v, t FROM leases WHERE pool = p AND free = 1 AND value >= s "
+    "SELECT value, token + 1 INTO v, t FROM leases FORCE INDEX (vacant) "
+    "WHERE pool = p AND free = 1 AND value >= s "
     "ORDER BY value LIMIT 1 FOR UPDATE SKIP LOCKED; "
     "IF v IS NOT NULL THEN "
     "UPDATE leases SET free = 0, holder = h, token = t, due = d WHERE pool = p AND value = v; "

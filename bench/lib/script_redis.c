@@ -255,7 +255,7 @@ void redis_prepare(uint16_t port) {
 
 /* Runs Lua in the pool's database. */
 static void run(uint16_t port, unsigned pool, const char *lua) {
-    char text[512], request[640], answer[128];
+    char text[640], request[768], answer[128];
     snprintf(text, sizeof text, "redis.call('SELECT', %u) %s return 1", pool, lua);
     struct words w = words_of(request);
     WORDS(&w, "*3\r\n$4\r\nEVAL\r\n");
@@ -268,25 +268,29 @@ static void run(uint16_t port, unsigned pool, const char *lua) {
     }
 }
 
-/* In pieces, so that no script takes long. */
+/* In pieces, so that no script takes long; 500 values a command. */
 #define PIECE 65536u
 
-void redis_pool_make(uint16_t port, unsigned pool, uint32_t values, uint32_t held) {
-    char lua[320];
-    for (uint32_t at = 0; at < held; at += PIECE) {
-        uint32_t end = held - at < PIECE ? held : at + PIECE;
+static void pieces_run(uint16_t port, unsigned pool, uint32_t from, uint32_t end,
+                       const char *body) {
+    char lua[512];
+    for (uint32_t at = from; at < end; at += PIECE) {
+        uint32_t last = (end - at < PIECE ? end : at + PIECE) - 1;
         snprintf(lua, sizeof lua,
-                 "for i = %u, %u do redis.call('HSET', 'owner', i, i .. ':other/' .. i %% 1000) "
-                 "redis.call('ZADD', 'due', 1893456000000, i) end",
-                 at, end - 1);
+                 "for from = %u, %u, 500 do local a, b = {}, {} "
+                 "for i = from, math.min(from + 499, %u) do %s end",
+                 at, last, last, body);
         run(port, pool, lua);
     }
-    for (uint32_t at = held; at < values; at += PIECE) {
-        uint32_t end = values - at < PIECE ? values : at + PIECE;
-        snprintf(lua, sizeof lua, "for i = %u, %u do redis.call('RPUSH', 'free', i) end", at,
-                 end - 1);
-        run(port, pool, lua);
-    }
+}
+
+void redis_pool_make(uint16_t port, unsigned pool, uint32_t values, uint32_t held) {
+    pieces_run(port, pool, 0, held,
+               "a[#a + 1] = i a[#a + 1] = i .. ':other/' .. i % 1000 "
+               "b[#b + 1] = 1893456000000 b[#b + 1] = i end "
+               "redis.call('HSET', 'owner', unpack(a)) redis.call('ZADD', 'due', unpack(b))");
+    pieces_run(port, pool, held, values,
+               "a[#a + 1] = i end redis.call('RPUSH', 'free', unpack(a))");
 }
 
 void redis_bundle_make(uint16_t port, unsigned pool, uint32_t values) {

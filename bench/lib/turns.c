@@ -3,7 +3,7 @@
 
 #include "../bench.h"
 
-struct turns_plan turns_plan = {.count = 16, .ns = 250000000u};
+struct turns_plan turns_plan = {.count = 12, .ns = 250000000u};
 
 static double load_side_turn(void *ctx, uint64_t ns, struct load_histogram *histogram) {
     return load_turn(ctx, ns, histogram);
