@@ -59,12 +59,12 @@ struct access_login access_login_of(const struct access *access, struct tn_bytes
 
 /* One that is gone, or a new one; NULL: no memory. */
 static struct access_user *user_unused(struct access *access) {
-    for (struct access_user *user = access->users; user != NULL; user = user->next) {
-        if (user->role == PROTOCOL_NOBODY) {
-            return user;
-        }
+    struct access_user *user = access->unused;
+    if (user != NULL) {
+        access->unused = user->same_hash;
+        return user;
     }
-    struct access_user *user = calloc(1, sizeof *user);
+    user = calloc(1, sizeof *user);
     if (user != NULL) {
         if (access->end == NULL) {
             access->end = &access->users;
@@ -104,7 +104,8 @@ static void user_end(struct access *access, struct access_user *user) {
         at = &(*at)->same_hash;
     }
     *at = user->same_hash;
-    user->same_hash = NULL;
+    user->same_hash = access->unused;
+    access->unused = user;
     user->role = PROTOCOL_NOBODY;
     user->hash[0] = '\0';
     user->generation++;

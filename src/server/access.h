@@ -73,6 +73,7 @@ struct access_user {
 struct access {
     struct access_user *users, **end; /* in the order in which they came */
     struct access_user *by_name[ACCESS_BUCKETS];
+    struct access_user *unused; /* removed users, whose structs can be used again; by same_hash */
     uint32_t round;
     bool of_file, of_log;        /* there are users in the file; there were some of the log */
     struct access_user local[2]; /* root and the server's own user, at the Unix-domain socket */

@@ -504,13 +504,34 @@ static bool look(struct server_connection *c) {
     return c->closing;
 }
 
+/* Whether its last request waits in line, or may. */
+static bool is_in_line(const struct server_client *client) {
+    return client->last != NULL && (client->last->parked || client->last->may_wait);
+}
+
+/* A client that has not logged in may stay to do so, unless it was anonymous and waits or listens. */
+static bool has_lost_access(const struct server_connection *c) {
+    const struct access_user *user = c->client.login.user;
+    return user != &access_stranger &&
+           access_user_of(&c->server->access, &c->client.login)->role == PROTOCOL_NOBODY &&
+           (user != NULL || c->subscriber != NULL || is_in_line(&c->client));
+}
+
+/* Writes in flight are answered first, such as the one by which an administrator deletes itself. */
+static void access_lost(struct server_connection *c) {
+    if (c->client.inflight == 0 || is_in_line(&c->client)) {
+        server_connection_close(c);
+    } else {
+        c->leaving = true;
+        server_unsubscribe_all(c);
+    }
+}
+
 void server_connections_review(struct server *server) {
     for (struct server_connection *c = LIST_FIRST(&server->connections.live); c != NULL;
          c = LIST_NEXT(c, place)) {
-        const struct access_user *user = c->client.login.user;
-        if (user != NULL && user != &access_stranger &&
-            access_user_of(&server->access, &c->client.login)->role == PROTOCOL_NOBODY) {
-            server_connection_close(c);
+        if (!c->closing && has_lost_access(c)) {
+            access_lost(c);
         }
     }
 }

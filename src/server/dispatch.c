@@ -1,4 +1,5 @@
 /* Finds the command of a request, checks its number of words, and calls its handler. */
+#include <sodium.h>
 #include <string.h>
 
 #include "server/parts.h"
@@ -257,6 +258,19 @@ static enum server_step dispatch_good(struct server_connection *connection,
     return step;
 }
 
+/* Commands with secrets are wiped where they were read, also those that were refused before they were understood. */
+static void secrets_wipe(const struct protocol_command *row, const struct tn_bytes *argv,
+                         uint32_t argc) {
+    bool has_secret = row != NULL ? row->id == PROTOCOL_USER_ADD || row->id == PROTOCOL_USER_SET ||
+                                        row->id == PROTOCOL_AUTH || row->id == PROTOCOL_HELLO
+                                  : argc > 0 && protocol_word_is(argv[0], "USER", 4);
+    for (uint32_t i = 1; has_secret && i < argc; i++) {
+        if (argv[i].len > 0) {
+            sodium_memzero((void *)(uintptr_t)argv[i].at, argv[i].len);
+        }
+    }
+}
+
 enum server_step server_dispatch(struct server_connection *connection, const struct tn_bytes *argv,
                                  uint32_t argc, bool is_line) {
     bool container;
@@ -296,6 +310,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         server_page_end(&server->pages,
                         &connection->client); /* refused in the middle of it, it is over, too */
         server_scan_end(&connection->client);
+        secrets_wipe(row, argv, stored);
     }
     return step;
 }

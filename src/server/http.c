@@ -240,9 +240,9 @@ void server_http_review(struct server *server) {
         if (exchange == NULL && http_arrived_is_void(c)) {
             (void)shutdown(c->socket, SHUT_RDWR);
         }
-        if (exchange == NULL || exchange->client.login.user == NULL ||
+        if (exchange == NULL ||
             access_user_of(&server->access, &exchange->client.login)->role != PROTOCOL_NOBODY) {
-            continue;
+            continue; /* of the others, those that have not logged in yet neither wait nor listen */
         }
         if (exchange->state == HTTP_WORKING && exchange->client.waits) {
             exchange->broken = true;

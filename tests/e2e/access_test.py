@@ -56,13 +56,14 @@ def commands():
 class World(unittest.TestCase):
     """A server with a configuration file of its own."""
     users = ""
+    flags = ()
 
     @classmethod
     def setUpClass(cls):
         cls.dir = tempfile.TemporaryDirectory(prefix="tenure-access-")
         cls.file = os.path.join(cls.dir.name, "tenured.conf")
         cls.write(cls.users)
-        cls.server = Server(None, "--config", cls.file)
+        cls.server = Server(None, "--config", cls.file, *cls.flags)
 
     @classmethod
     def tearDownClass(cls):

@@ -3,6 +3,8 @@ import os
 import signal
 import unittest
 
+import redis
+
 from access_test import HASH, SECRET, World, user
 from harness import text_of
 
@@ -45,6 +47,51 @@ class Secrets(World):
     def test_no_core_file_may_be_written(self):
         self.assertRegex(text_of("/proc/%d/limits" % self.server.process.pid),
                          r"Max core file size +0 +0 ")
+
+
+class Memory(World):
+    users = user("root", "admin") + user("reader", "reader")
+    flags = ("--core-files", "on")  # so that its memory may be read
+
+    def found(self, secrets):
+        """Which of them are in memory that the process can write."""
+        pid = self.server.process.pid
+        left = set()
+        with open("/proc/%d/maps" % pid, encoding="ascii") as maps, open("/proc/%d/mem" % pid, "rb") as memory:
+            for line in maps:
+                span, rights = line.split()[:2]
+                begin, end = (int(part, 16) for part in span.split("-"))
+                if rights[:2] != "rw" or end - begin > 1 << 30 or "[v" in line:
+                    continue
+                try:
+                    memory.seek(begin)
+                    text = memory.read(end - begin)
+                except OSError:
+                    continue
+                left |= {secret for secret in secrets if secret.encode() in text}
+        return left
+
+    def test_commands_with_secrets_are_wiped(self):
+        """Also those that are refused, on a connection that stays."""
+        secrets = ["kept-out-of-memory-%d" % i for i in range(8)]
+        lines = [("USER", "ADD", "a", "ROLE", "admin", "SECRET", secrets[0]),
+                 ("USER", "ADD", "a", "ROLE", "emperor", "SECRET", secrets[1]),
+                 ("USER", "ADD", "root", "ROLE", "admin", "SECRET", secrets[2]),  # the file's
+                 ("USER", "SET", "a", "SECRET", secrets[3], "SECRET", secrets[4]),
+                 ("USER", "ADDD", "a", "SECRET", secrets[5]),
+                 ("AUTH", "too", "many", secrets[6])]
+        root = self.login("root")
+        for words in lines:
+            try:
+                root.execute_command(*words)
+            except redis.RedisError:
+                pass
+        reader = self.login("reader")
+        with self.assertRaises(redis.RedisError):
+            reader.execute_command("USER", "ADD", "b", "ROLE", "admin", "SECRET", secrets[7])
+        self.assertEqual(self.found(secrets + ["not there at all"]), set())
+        root.ping()
+        reader.ping()
 
 
 class Crash(World):

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+import threading
 import unittest
 
 import redis
@@ -75,6 +76,35 @@ class Users(World):
         with self.assertRaises(redis.ResponseError):
             self.named("sam").ping()
         self.named("sam", "another").ping()
+
+    def test_who_ends_its_own_access_gets_the_answer(self):
+        """Another client's command makes the server notice the change while the answer is on its way."""
+        busy = True
+
+        def load():
+            client = self.login("boss")
+            while busy:
+                pipe = client.pipeline(transaction=False)
+                for _ in range(50):
+                    pipe.execute_command("WHOAMI")
+                pipe.execute()
+        threads = [threading.Thread(target=load) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for i in range(20):
+                self.add("selfless", "admin")
+                own = self.named("selfless")
+                if i % 2:
+                    self.assertIsNone(refused(own, "USER", "SET", "selfless", "SECRET", "another"))
+                    self.boss.execute_command("USER", "DELETE", "selfless")
+                else:
+                    self.assertIsNone(refused(own, "USER", "DELETE", "selfless"))
+                self.assertIsNotNone(refused(own, "PING"))
+        finally:
+            busy = False
+            for thread in threads:
+                thread.join(PATIENCE)
 
     def test_subscribers_streams_and_waiters_end_with_the_user(self):
         self.boss.execute_command("POOL", "CREATE", "one", "RANGE", 1, 1)
