@@ -7,6 +7,7 @@
 
 #define PAYLOAD 28u
 #define LENGTH_BYTES 4u
+#define FIRST_BYTES (PAYLOAD - LENGTH_BYTES) /* of text in the first chunk */
 
 struct chunk {
     uint32_t next; /* index + 1; 0 = last */
@@ -119,11 +120,12 @@ uint32_t tn_text_next(const struct tn_table *chunks, uint32_t chunk) {
 
 uint32_t tn_text_get(const struct tn_table *chunks, uint32_t ref, void *out, size_t capacity) {
     uint8_t *to = out;
-    struct walk walk = walk_begin(chunks, ref);
-    if (walk.len <= PAYLOAD - LENGTH_BYTES && capacity >= PAYLOAD - LENGTH_BYTES) {
-        memcpy(to, walk.part.at, PAYLOAD - LENGTH_BYTES); /* most names: a copy of fixed size */
-        return walk.len;
+    const struct chunk *first = tn_table_at(chunks, ref);
+    if (tn_load32(first->payload) <= FIRST_BYTES && capacity >= FIRST_BYTES) {
+        memcpy(to, first->payload + LENGTH_BYTES, FIRST_BYTES); /* most names: a fixed size */
+        return tn_load32(first->payload);
     }
+    struct walk walk = walk_begin(chunks, ref);
     do {
         size_t room = capacity - walk.done;
         size_t n = walk.part.len < room ? walk.part.len : room;
