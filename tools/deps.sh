@@ -55,6 +55,8 @@ test=(
     "etcd-server:a store that logs are replicated in, in tests"
     "etcd-client:sets up users of it, in tests"
     "debootstrap:a fresh root to install packages in, in a test"
+    "faketime:a clock that has jumped, in a test"
+    "iproute2:the loopback device of a network namespace, in tests"
     "umoci:unpacks the image"
 )
 # Whatever node is on the path will do; Debian's comes only where there is none.

@@ -56,7 +56,7 @@ static void print_row(FILE *out, const struct config_row *row) {
 }
 
 static void print_all(FILE *out) {
-    static const char *const sections[][2] = {{"server", "`[server]`"},   {"udp", "`[udp]`"},
+    static const char *const sections[][2] = {{"server", "`[server]`"},   {"tls", "`[tls]`"},         {"udp", "`[udp]`"},
                                               {"engine", "`[engine]`"},   {"tokens", "`[tokens]`"},
                                               {"sensors", "`[sensors]`"}, {"amqp", "`[amqp]`"},
                                               {"cluster", "`[cluster]`"}, {"limits", "`[limits]`"}, {"", "Not in the file"}};

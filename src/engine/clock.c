@@ -112,7 +112,7 @@ static enum tn_status clock_begin(struct engine *engine, const struct log_positi
         (void)snprintf(error->text, sizeof error->text,
                        "the wall clock is %" PRIu64 " s ahead of the last logged time, more than "
                        "max_downtime (%" PRIu64 " s): every lease with a deadline in between would "
-                       "end; correct the clock, or confirm the jump",
+                       "end; correct the clock, or confirm the jump (--confirm-time-jump)",
                        (wall_ms - at->now_ms) / 1000, downtime_ms / 1000);
         return TN_TIME_JUMP;
     }

@@ -72,6 +72,7 @@ struct server {
     struct server_metrics *metrics;
     struct server_history history;
 
+    bool log_full; /* the last look found no room on the disk */
     struct server_daemon daemon;
     struct server_stopping stop;
 };

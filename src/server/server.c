@@ -62,6 +62,16 @@ static void on_signal(uv_signal_t *signal, int number) {
     server_stop(signal->data, 0);
 }
 
+/* Whether the disk has room for the log, as the last write has found. */
+static void space_look(struct server *server, bool full) {
+    if (full != server->log_full) {
+        server->log_full = full;
+        server_log(full ? "disk_full" : "disk_has_space", "reason=\"%s\"",
+                   full ? "writes are refused with NOSPACE until there is space"
+                        : "a write succeeded");
+    }
+}
+
 static void on_second(uv_timer_t *timer) {
     struct server *server = timer->data;
     struct engine_stats stats;
@@ -76,6 +86,7 @@ static void on_second(uv_timer_t *timer) {
     server_once_look(server);
     server_backup_check(&server->backup, uv_now(&server->loop));
     engine_stats_read(server->engine, &stats);
+    space_look(server, stats.log_full);
     if (stats.stopped != TN_R_OK) {
         supervisor_halt(server->owners.supervisor);
         server_stop(server, 1);

@@ -38,15 +38,18 @@ def alive(pid):
 
 
 class Machine:
-    def __init__(self, top, address):
+    """`real`: its files are where they belong; only those of the play are in its directory."""
+
+    def __init__(self, top, address, real=os.environ.get("MACHINE_IS_REAL") == "yes"):
         self.address = address
         self.dir = os.path.join(top, address)
+        self.real = real
 
     def at(self, path):
-        return self.dir + path
+        return path if self.real and PLACES.match(path) else self.dir + path
 
     def here(self, text):
-        return PLACES.sub(lambda found: self.dir + found.group(0), text)
+        return text if self.real else PLACES.sub(lambda found: self.dir + found.group(0), text)
 
     def log(self, unit):
         return self.at("/log-" + unit)
@@ -168,6 +171,11 @@ def tool_systemctl(top, words):
     for name in names:
         if verb in ("stop", "restart"):
             machine.stop(name)
+        if verb == "reload":
+            os.kill(machine.pid(name), signal.SIGHUP)
+        if verb == "status":
+            print("%s.service: %s" % (name, "active (running)" if machine.pid(name) else "failed (Result: exit-code)"))
+            code = 0 if machine.pid(name) else 3
         if verb == "kill":
             machine.stop(name, signal.SIGKILL if "--signal=KILL" in words else signal.SIGTERM)
         if verb in ("start", "restart") and not machine.pid(name):
@@ -176,9 +184,21 @@ def tool_systemctl(top, words):
 
 
 def tool_journalctl(top, words):
+    if "-u" not in words:
+        return 0
     with open(Machine(top, os.environ["MACHINE"]).log(words[words.index("-u") + 1]), encoding="utf-8") as log:
         sys.stdout.write(log.read())
     return 0
+
+
+def tool_apt(_top, _words):
+    """What the package does, as packages_test.py sees it do."""
+    if not os.path.exists("/etc/tenure"):
+        os.makedirs("/etc/tenure/tls")
+        shutil.copy(os.path.join(SOURCE, "packaging/debian/tenured.conf"), "/etc/tenure")
+        os.makedirs("/var/lib/tenure", mode=0o700)
+        subprocess.run(["tenured", "--make-certificate", "/etc/tenure/tls"], stdout=subprocess.DEVNULL, check=True)
+    return subprocess.run(["systemctl", "restart", "tenured"], check=False).returncode
 
 
 def tool_runuser(_top, words):
@@ -279,5 +299,5 @@ class Machines:
 
 if __name__ == "__main__":
     TOOL = {"ssh": tool_ssh, "scp": tool_scp, "systemctl": tool_systemctl, "journalctl": tool_journalctl,
-            "runuser": tool_runuser}[sys.argv[1]]
+            "runuser": tool_runuser, "apt": tool_apt}[sys.argv[1]]
     sys.exit(TOOL(os.environ["MACHINES"], sys.argv[2:]))

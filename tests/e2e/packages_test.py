@@ -139,6 +139,9 @@ class Packages(unittest.TestCase):
         """A fresh machine with the packages in /root."""
         box = Chroot(self.dir / "root")
         release, uri = mirror()
+        box.root.mkdir()
+        run("mount", "-t", "tmpfs", "-o", "size=2g,mode=755", "tmpfs", box.root)  # dpkg syncs each file
+        self.addCleanup(run, "umount", box.root)
         run("debootstrap", "--variant=minbase", release, box.root, uri)
         shutil.copy("/etc/resolv.conf", box.root / "etc/resolv.conf")
         (box.root / "etc/hosts").write_text("127.0.0.1 localhost\n", encoding="ascii")  # as an installed system has
