@@ -52,6 +52,7 @@ struct server_client {
     uint32_t turn, share;           /* requests that may still be served in that turn of the loop */
     uint32_t round;                 /* of the queue of turns, in which it was last served */
     enum protocol_encoding encoding;
+    bool secure; /* it speaks TLS */
     bool ready;
     bool waits;    /* its last request may wait in line: the next ones wait for its answer */
     bool ended;    /* it sends no more: its lease does not wait in line */

@@ -435,6 +435,7 @@ void server_connection_accept(struct server *server, struct server_listener *lis
         return;
     }
     connection->client.socket = transport_socket(&connection->transport);
+    connection->client.secure = listener->socket.kind == TRANSPORT_TLS;
     peer_find(connection);
     set_reading(connection, true);
 }

@@ -131,7 +131,7 @@ static enum MHD_Result query_add(void *ctx, enum MHD_ValueKind kind, const char 
 /* Where the owner of the log answers the same request; false: it is not known. Until the next request the
  * text is in the scratch memory, whose words have been served. */
 static bool owner_location(struct http_exchange *exchange, const char **ret_location) {
-    const char *http = exchange->client.server->role.leader_http;
+    const char *http = server_role_leader_http(&exchange->client);
     char *out = (char *)exchange->connection->http->scratch;
     struct tn_writer w = tn_writer_of(out, HTTP_SCRATCH_BYTES - 1);
     if (http[0] == '\0') {
@@ -148,7 +148,7 @@ static bool owner_location(struct http_exchange *exchange, const char **ret_loca
 
 /* Another node owns the log: the client sends the same request there. */
 static void answer_elsewhere(struct http_exchange *exchange, const void *text, size_t len) {
-    const char *leader = exchange->client.server->role.leader;
+    const char *leader = server_role_leader(&exchange->client);
     const char *location = NULL;
     unsigned status = owner_location(exchange, &location) ? 307 : 503;
     http_answer(exchange, status, problem_type, text, len);

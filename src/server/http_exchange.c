@@ -219,6 +219,7 @@ void *http_exchange_new(void *ctx, const char *uri, struct MHD_Connection *mhd) 
     server_client_init(&exchange->client, http->server, exchange_run);
     exchange->client.encoding = PROTOCOL_JSON;
     exchange->client.socket = connection->client_socket;
+    exchange->client.secure = connection->secure;
     exchange->client.login = connection->arrived;
     exchange->client.failures = connection->failures;
     exchange->connection = connection;

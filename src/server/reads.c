@@ -484,7 +484,7 @@ enum server_step server_read(struct server_request *request, struct server_answe
     client->tick_since_ms = client->owned_until_ms = 0;
     client->as_is = false;
     if (answer.code != TN_R_OK) {
-        server_refusal_render(owners, request->w, answer.code, request->call.detail);
+        server_refusal_render(client, request->w, answer.code, request->call.detail);
         server_count_refusal(owners->counters, row->id, answer.code);
     }
     owners->counters->calls[row->id]++;

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "protocol/render.h"
 #include "server/fanout.h"
+#include "server/listen.h"
 #include "server/log_line.h"
 #include "server/parts.h"
 
@@ -123,11 +124,25 @@ enum tn_result server_role_judge(struct server_request *request) {
     return standing.leader[0] != '\0' ? TN_R_READONLY : TN_R_MASTERDOWN;
 }
 
-void server_refusal_render(struct server_owners *owners, struct protocol_writer *w,
+const char *server_role_leader(const struct server_client *client) {
+    const char *leader = client->owners->role->leader;
+    struct server_node_address address;
+    bool usable = !client->secure ||
+                  (server_node_address_split(leader, &address) &&
+                   address.port == server_listen_port(client->owners->server, SERVER_LISTEN_TLS));
+    return usable ? leader : "";
+}
+
+const char *server_role_leader_http(const struct server_client *client) {
+    const char *http = client->owners->role->leader_http;
+    return !client->secure || strncmp(http, "https://", 8) == 0 ? http : "";
+}
+
+void server_refusal_render(const struct server_client *client, struct protocol_writer *w,
                            enum tn_result code, const char *detail) {
     if (code == TN_R_READONLY) {
-        server_role_refresh(owners->role, owners->engine);
-        protocol_render_readonly(w, owners->role->leader, owners->role->leader_http);
+        server_role_refresh(client->owners->role, client->owners->engine);
+        protocol_render_readonly(w, server_role_leader(client), server_role_leader_http(client));
     } else {
         protocol_render_refusal(w, code, detail);
     }

@@ -63,8 +63,14 @@ bool server_role_fresh(const struct server_owners *owners);
 /* Other nodes that can be reached; for INFO. */
 uint32_t server_role_replicas(struct engine *engine);
 
+/* The addresses of the owner that this client can use; empty: none is known. A client of TLS is never sent
+ * to an address without it: it knows the other nodes, too. An address of RESP counts as one with TLS if its
+ * port is the one on which this node speaks TLS; one of HTTP, if it begins with https://. */
+const char *server_role_leader(const struct server_client *client);
+const char *server_role_leader_http(const struct server_client *client);
+
 /* Renders a refusal; READONLY has the address of the owner. */
-void server_refusal_render(struct server_owners *owners, struct protocol_writer *w,
+void server_refusal_render(const struct server_client *client, struct protocol_writer *w,
                            enum tn_result code, const char *detail);
 
 /* HOST:PORT, [HOST]:PORT. False: it is neither. */
