@@ -206,7 +206,14 @@ static enum cli_link greet(struct cli_client *client, uint64_t timeout_ms) {
                                      tn_bytes_of("AUTH", 4),
                                      tn_bytes_of(user, strlen(user)),
                                      tn_bytes_of(secret, strlen(secret))};
-    if (cli_client_call(client, words, login ? 7 : 4, timeout_ms) != CLI_LINK_OK) {
+    enum cli_link asked = cli_client_call(client, words, login ? 7 : 4, timeout_ms);
+    if (asked == CLI_LINK_LOST && client->tls == NULL &&
+        strstr(client->error, "connection") != NULL) {
+        size_t len = strlen(client->error);
+        (void)snprintf(client->error + len, sizeof client->error - len,
+                       "; if this is a TLS port, use --tls or --ca");
+    }
+    if (asked != CLI_LINK_OK) {
         return CLI_LINK_UNREACHABLE; /* nothing that matters was asked */
     }
     uint32_t server = cli_node_find(&client->reader, 0, "server");

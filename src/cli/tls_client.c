@@ -17,9 +17,7 @@ struct cli_tls {
 /* ---- Beginning ---- */
 
 static void error_set(char *error, size_t room, const char *what) {
-    unsigned long code = ERR_get_error();
-    const char *text = code != 0 ? ERR_reason_error_string(code) : NULL;
-    (void)snprintf(error, room, "%s: %s", what, text != NULL ? text : "unknown error");
+    (void)snprintf(error, room, "%s: %s", what, tls_error_text(ERR_get_error()));
     ERR_clear_error();
 }
 

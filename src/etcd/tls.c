@@ -28,15 +28,14 @@ static bool error_is_trust(const struct etcd_tls *tls, unsigned long code) {
 
 static void error_set(struct etcd_tls_error *error, const struct etcd_tls *tls, const char *what) {
     unsigned long code = ERR_get_error();
-    const char *text = code != 0 ? ERR_reason_error_string(code) : NULL;
+    const char *text = tls_error_text(code);
     long verified = tls->dial.ssl != NULL ? SSL_get_verify_result(tls->dial.ssl) : X509_V_OK;
     error->untrusted = error_is_trust(tls, code);
     if (verified != X509_V_OK) {
         text = X509_verify_cert_error_string(verified);
         what = "server certificate";
     }
-    (void)snprintf(error->text, sizeof error->text, "%s: %s", what,
-                   text != NULL ? text : "unknown error");
+    (void)snprintf(error->text, sizeof error->text, "%s: %s", what, text);
     ERR_clear_error();
 }
 

@@ -19,9 +19,7 @@
 #define PLAIN_BYTES (SERVER_READ_BYTES + 2 * SSL3_RT_MAX_PLAIN_LENGTH)
 
 void server_tls_error(char *out, size_t room) {
-    unsigned long code = ERR_get_error();
-    const char *text = code != 0 ? ERR_reason_error_string(code) : NULL;
-    (void)snprintf(out, room, "%s", text != NULL ? text : "unknown error");
+    (void)snprintf(out, room, "%s", tls_error_text(ERR_get_error()));
     ERR_clear_error();
 }
 

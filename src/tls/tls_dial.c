@@ -4,7 +4,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/bio.h>
+#include <openssl/err.h>
 #include <openssl/x509v3.h>
+#include <string.h>
 #include <sys/socket.h>
 
 /* ---- The socket ---- */
@@ -54,6 +56,12 @@ static bool socket_attach(struct tls_dial *dial) {
 }
 
 /* ---- Beginning ---- */
+
+const char *tls_error_text(unsigned long code) {
+    const char *text =
+        ERR_SYSTEM_ERROR(code) ? strerror(ERR_GET_REASON(code)) : ERR_reason_error_string(code);
+    return code != 0 && text != NULL ? text : "unknown error";
+}
 
 // NOLINTNEXTLINE(readability-non-const-parameter): OpenSSL declares the type
 int tls_no_passphrase(char *out, int max, int writing, void *ctx) {

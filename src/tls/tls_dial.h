@@ -30,6 +30,9 @@ const char *tls_dial_open(struct tls_dial *dial, const struct tls_files *files, 
 bool tls_dial_expect(struct tls_dial *dial, const char *host);
 void tls_dial_close(struct tls_dial *dial);
 
+/* An error of OpenSSL's queue, or of the operating system in it, in words. */
+const char *tls_error_text(unsigned long code);
+
 /* OpenSSL's callback for passphrases: refuses. If `ctx` is not NULL, it points to a bool, which becomes
  * true: a file needs a passphrase. */
 int tls_no_passphrase(char *out, int max, int writing, void *ctx);

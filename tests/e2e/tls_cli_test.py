@@ -89,7 +89,8 @@ class Tool(unittest.TestCase):
         port = str(self.server.tls_port)
         self.bad("certificate is not trusted", "-p", port, "--tls", "ping")
         self.bad("certificate is not trusted", "-p", port, "--ca", self.other["ca.pem"], "ping")
-        self.bad("/nowhere", "-p", port, "--ca", "/nowhere", "ping")
+        self.bad("/nowhere: No such file or directory", "-p", port, "--ca", "/nowhere", "ping")
+        self.bad("if this is a TLS port, use --tls or --ca", "-p", port, "ping")
         self.bad("is it a TLS port?", "-p", str(self.server.port), "--ca", self.ca, "ping")
         self.bad("closed the connection", "-p", port, "ping")
 

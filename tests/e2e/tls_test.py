@@ -514,7 +514,7 @@ class Settings(unittest.TestCase):
         listen = ("--tls-listen", "127.0.0.1:0")
         self.refused("TLS needs tls_cert_file and tls_key_file", *listen)
         self.refused("TLS needs tls_cert_file and tls_key_file", *listen, "--tls-cert-file", pem)
-        self.refused("tls_cert_file", *listen, "--tls-cert-file", "/nowhere", "--tls-key-file", key)
+        self.refused("tls_cert_file /nowhere: No such file or directory", *listen, "--tls-cert-file", "/nowhere", "--tls-key-file", key)
         self.refused("tls_key_file", *listen, "--tls-cert-file", pem, "--tls-key-file",
                      certificates["client-key.pem"])
         good = (*listen, "--tls-cert-file", pem, "--tls-key-file", key)
