@@ -3,7 +3,8 @@
 import {count, element, moment} from "./show.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 640;
+const WIDE = 640; // units of a picture; on a phone NARROW, so that its words are not tiny
+const NARROW = 340;
 const HEIGHT = 180;
 const LEFT = 48;
 const BOTTOM = 22;
@@ -21,10 +22,10 @@ function svg(name, attributes, parent) {
   return e;
 }
 
-// The next larger of 1, 2 or 5 times a power of ten.
+// The next larger of 1, 2, 3 or 5 times a power of ten.
 function roundUp(value) {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
-  return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= value) || value;
+  return [1, 2, 3, 5, 10].map((n) => n * power).find((n) => n >= value) || value;
 }
 
 function short(value) {
@@ -49,12 +50,13 @@ function axes(root, scale) {
   for (let i = 0; i <= 2; i++) {
     const value = scale.top * i / 2;
     const y = scale.y(value);
-    svg("line", {x1: LEFT, x2: WIDTH, y1: y, y2: y, class: "grid"}, root);
+    svg("line", {x1: LEFT, x2: scale.width, y1: y, y2: y, class: "grid"}, root);
     svg("text", {x: LEFT - 6, y: y + 4, "text-anchor": "end"}, root).textContent = short(value);
   }
-  for (let i = 0; i <= 4; i++) {
-    const ms = scale.from + (scale.to - scale.from) * i / 4;
-    const anchor = i === 0 ? "start" : i === 4 ? "end" : "middle";
+  const ticks = scale.width === WIDE ? 4 : 2;
+  for (let i = 0; i <= ticks; i++) {
+    const ms = scale.from + (scale.to - scale.from) * i / ticks;
+    const anchor = i === 0 ? "start" : i === ticks ? "end" : "middle";
     svg("text", {x: scale.x(ms), y: HEIGHT - 6, "text-anchor": anchor}, root).textContent = clock(ms, scale.to - scale.from);
   }
 }
@@ -117,8 +119,8 @@ function follow(root, chart, scale, note) {
   const hair = svg("line", {x1: 0, x2: 0, y1: TOP, y2: HEIGHT - BOTTOM, class: "hair", visibility: "hidden"}, root);
   const at = (event) => {
     const box = root.getBoundingClientRect();
-    const ms = scale.from + ((event.clientX - box.left) / box.width * WIDTH - LEFT)
-      / (WIDTH - LEFT) * (scale.to - scale.from);
+    const ms = scale.from + ((event.clientX - box.left) / box.width * scale.width - LEFT)
+      / (scale.width - LEFT) * (scale.to - scale.from);
     let best = 0;
     chart.times.forEach((time, i) => {
       best = Math.abs(time - ms) < Math.abs(chart.times[best] - ms) ? i : best;
@@ -144,15 +146,18 @@ export function chartShow(box, chart) {
     box.replaceChildren(figure);
     return;
   }
-  const root = svg("svg", {viewBox: "0 0 " + WIDTH + " " + HEIGHT, role: "img"}, figure);
+  const width = innerWidth < WIDE ? NARROW : WIDE;
+  const root = svg("svg", {viewBox: "0 0 " + width + " " + HEIGHT, role: "img"}, figure);
   const sums = chart.times.map((time, i) => chart.series.reduce((sum, series) => chart.stacked
     ? sum + series.values[i] : Math.max(sum, series.values[i]), 0));
-  const top = roundUp(Math.max(...sums, chart.limit || 0, 1));
+  const most = Math.max(...sums, 1);
+  const top = chart.limit >= most ? chart.limit : roundUp(most); // a full pool is full to the top
   const scale = {
     top,
+    width,
     from: chart.times[0],
     to: chart.times[chart.times.length - 1],
-    x: (ms) => LEFT + (WIDTH - LEFT) * (ms - scale.from) / Math.max(scale.to - scale.from, 1),
+    x: (ms) => LEFT + (width - LEFT) * (ms - scale.from) / Math.max(scale.to - scale.from, 1),
     y: (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top),
   };
   axes(root, scale);

@@ -13,6 +13,7 @@ const LOADED_MOST = 1000;
 const SCOPES_MOST = 100; // shown of one template
 const GROWTH_SECONDS = 180; // as the server's tenure_pool_exhaustion_seconds
 const SPARK = 60; // samples
+const SPARK_MS = 60000; // the server takes a sample each minute
 const SPARK_ASKED = 4; // histories asked for at each look, so that many pools do not flood the server
 
 const pools = new Map(); // name -> what is known, and the row that shows it if it is shown
@@ -249,28 +250,17 @@ function poolSeen(pool) {
   known.pool = pool;
 }
 
-// Of those that are shown and have none yet; later samples are our own looks.
+// Of those that are shown and whose history is not known, or old.
 async function sparksAsk() {
-  const asked = [...pools.values()].filter((known) => known.row && known.row.isConnected && !known.spark).slice(0, SPARK_ASKED);
+  const now = Date.now();
+  const asked = [...pools.values()].filter((known) => known.row && known.row.isConnected
+    && !(known.spark && now - known.spark.at < SPARK_MS)).slice(0, SPARK_ASKED);
   await Promise.all(asked.map(async (known) => {
     const path = pathOf("pools", known.pool.pool, "history") + "?count=" + SPARK;
     const history = await tryGet(path) || {peak: [], given: []};
-    known.spark = {used: history.peak.map(Number), given: history.given.map(Number), minute: 0};
-  }));
-}
-
-function sparkGrow(known) {
-  const minute = Math.floor(Date.now() / 60000);
-  if (known.spark && known.spark.minute !== minute) {
-    const given = known.last.given - (known.sparkGiven === undefined ? known.last.given : known.sparkGiven);
-    known.sparkGiven = known.last.given;
-    known.spark.minute = minute;
-    known.spark.used = [...known.spark.used, known.last.used].slice(-SPARK);
-    known.spark.given = [...known.spark.given, given].slice(-SPARK);
-  }
-  if (known.spark && known.row) {
+    known.spark = {used: history.peak.map(Number), given: history.given.map(Number), at: now};
     sparkShow(known);
-  }
+  }));
 }
 
 // A pattern for names that contain the text, whatever the case of its letters.
@@ -320,7 +310,6 @@ export async function showPools() {
   arrange();
   setText($("pools-none"), isFiltered() && matched === 0 ? "No pool has a name that contains this." : "");
   await sparksAsk();
-  pools.forEach(sparkGrow);
 }
 
 export function showMorePools() {

@@ -167,18 +167,17 @@ static void draw_sensors_line(const struct top *top, struct top_frame *frame) {
 
 /* Seven columns at the most. */
 static void short_number(struct cli_text *line, uint64_t number) {
-    static const char units[] = "kMGTPE";
-    double part = (double)number;
+    static const char units[] = "MGTPE"; /* 2^64 is 18 E */
+    double part = (double)number / 1e6;
     unsigned unit = 0;
     if (number < 1000000) {
         cli_text_printf(line, "%7" PRIu64, number);
         return;
     }
-    while (part >= 1000 && unit < sizeof units - 1) {
+    for (; part >= 1000 && unit < sizeof units - 2; unit++) {
         part /= 1000;
-        unit++;
     }
-    cli_text_printf(line, "%6.1f%c", part, units[unit - 1]);
+    cli_text_printf(line, "%6.1f%c", part, units[unit]);
 }
 
 static void draw_sparks(const struct top *top, const struct top_pool *pool, struct cli_text *line,

@@ -273,17 +273,20 @@ static struct top_spark *spark_place(struct top *top, const char *name) {
     return own != NULL ? &top->sparks[own - top->sparks] : oldest;
 }
 
-/* 60 minutes in TOP_SPARK columns, each the highest of its minutes; scaled to 1 to 8. */
+#define HOUR 60u /* samples */
+
+/* An hour in TOP_SPARK columns, each the highest of its minutes; scaled to 1 to 8. */
 static void spark_take(const struct cli_reader *reader, const char *key, double top_value,
                        uint8_t out[TOP_SPARK]) {
     uint32_t array = cli_node_find(reader, 0, key);
     uint32_t count = array != 0 ? reader->nodes[array].count : 0;
+    count = count < HOUR ? count : HOUR;
     uint64_t highest[TOP_SPARK] = {0};
     uint64_t most = 1;
     bool there[TOP_SPARK] = {false};
-    for (uint32_t i = 0; i < count && i < 60; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         uint64_t value = 0;
-        uint32_t column = (60 - (count < 60 ? count : 60) + i) * TOP_SPARK / 60;
+        uint32_t column = (HOUR - count + i) * TOP_SPARK / HOUR;
         (void)cli_node_number(reader, array + 1 + i, &value);
         highest[column] = value > highest[column] ? value : highest[column];
         most = value > most ? value : most;
