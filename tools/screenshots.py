@@ -101,7 +101,7 @@ def take(browser, server, picture, out):
     until(lambda: int(browser.value("Number((document.body || {dataset: {}}).dataset.refreshed || 0)")) >= 6, "refreshed")
     path = os.path.join(out, name + ".png")
     browser.picture(path, width, height, dark)
-    subprocess.run(["pngquant", "--force", "--speed", "1", "--strip", "--output", path, "64", path], check=True)
+    subprocess.run(["pngquant", "--force", "--speed", "1", "--strip", "--output", path, "256", path], check=True)
     return os.path.getsize(path)
 
 

@@ -92,8 +92,8 @@ export function barShow(box, pool) {
   const percent = size > 0 ? 100 * usedOf(pool) / size : 0;
   const words = [...STATES, "excluded", "waiting"].filter((s) => Number(pool[s]) > 0)
     .map((s) => count(pool[s]) + " " + s);
-  const digits = percent > 0 && percent < 10 ? 1 : 0;
-  setText(box.text, percent.toFixed(digits) + " % of " + count(pool.size)
+  const figure = percent > 0 && percent < 10 ? percent.toFixed(1) : String(Math.floor(percent)); // 100 is full
+  setText(box.text, figure + " % of " + count(pool.size)
     + (words.length > 0 ? ": " + words.join(", ") : ""));
   box.bar.setAttribute("aria-label", box.text.textContent);
   [...STATES, "excluded"].forEach((state, i) => {
