@@ -356,7 +356,7 @@ int main(int argc, char **argv) {
         turns_plan = (struct turns_plan){.count = 1, .ns = 10000000u};
         narrow_values = 8192;
     } else if (length == BENCH_QUICK) {
-        turns_plan.count = 5;
+        turns_plan.count = 4;
     }
     descriptors_raise();
     process_directory_make();
