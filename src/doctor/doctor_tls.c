@@ -97,6 +97,10 @@ void doctor_tls(struct doctor *doctor) {
     if (access(closed, R_OK) != 0 && errno == EACCES) {
         doctor_say(doctor, DOCTOR_UNKNOWN, area, "run this as root, or as the user of the server",
                    "cannot look: %s: %s", closed, strerror(errno));
+    } else if (access(closed, R_OK) != 0) {
+        doctor_say(doctor, DOCTOR_PROBLEM, area,
+                   "correct the path; tenured --make-certificate DIR makes a set for trying",
+                   "%s: %s", closed, strerror(errno));
     } else if (!server_tls_check(&files, reason)) {
         doctor_say(doctor, DOCTOR_PROBLEM, area,
                    "correct tls_cert_file, tls_key_file or tls_ca_file", "%s", reason);

@@ -213,6 +213,8 @@ class DoctorTest(unittest.TestCase):
         kit.server("late", days="-1")
         self.expect(tls("late", code=1), "problem", "tls", "expired ")
         self.expect(tls("server", "soon", code=1), "problem", "tls", "correct tls_cert_file")
+        self.expect(tls("none", "server", code=1), "problem", "tls", "none.pem: No such file or directory",
+                    "--make-certificate")
         kit.sign("nameless", "/CN=nobody", usage="serverAuth")
         self.expect(tls("nameless"), "warning", "tls", "has no names")
 
