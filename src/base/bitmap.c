@@ -13,8 +13,9 @@
  * candidate each time, never turns back.
  *
  * The table: linear probing with deletion by shifting back, so there are no tombstones and a probe
- * costs the same after any history; at most 3/4 full. Positions follow from the key alone and never
- * show: nothing walks the table in its own order. */
+ * costs the same after any history; at most 5/6 full. Positions follow from the key alone and never
+ * show: nothing walks the table in its own order. The table grows in place; map.c has the reasons why
+ * that is right. */
 #include "base/bitmap.h"
 
 #include "base/assert.h"
@@ -23,6 +24,8 @@
 #define LEVEL_TOP 10u
 #define LEVEL_SHIFT 58u
 #define ALL_ONES (~UINT64_C(0))
+#define SPREAD_FIRST 512u
+#define STEP_HOMES 4u /* with each new word at least */
 
 __extension__ typedef unsigned __int128 uint128;
 
@@ -46,6 +49,10 @@ size_t tn_bitmap_bytes(enum tn_bitmap_kind kind, uint64_t limit) {
     return (size_t)capacity_for(kind, limit) * sizeof(struct tn_bitmap_node);
 }
 
+static uint64_t grow_at(const struct tn_bitmap *bitmap) {
+    return bitmap->spread == bitmap->capacity ? UINT64_MAX : bitmap->spread / 3 * 2;
+}
+
 void tn_bitmap_init(struct tn_bitmap *bitmap, enum tn_bitmap_kind kind, void *memory,
                     uint64_t limit, uint64_t seed) {
     *bitmap = (struct tn_bitmap){
@@ -55,6 +62,11 @@ void tn_bitmap_init(struct tn_bitmap *bitmap, enum tn_bitmap_kind kind, void *me
         .seed = seed,
         .kind = kind,
     };
+    bitmap->spread = bitmap->capacity;
+    while (bitmap->spread / 2 >= SPREAD_FIRST) {
+        bitmap->spread /= 2;
+    }
+    bitmap->grow_at = grow_at(bitmap);
 }
 
 static inline uint64_t node_key(const struct tn_bitmap_node *node) {
@@ -74,9 +86,17 @@ static inline uint64_t key_of(uint32_t level, uint64_t prefix) {
     return (uint64_t)level << LEVEL_SHIFT | prefix;
 }
 
+static inline uint64_t mixed_of(const struct tn_bitmap *bitmap, uint32_t space1, uint64_t key) {
+    return tn_mix64(key ^ tn_mix64(bitmap->seed ^ space1));
+}
+
+static inline uint64_t home_in(uint64_t mixed, uint64_t spread) {
+    return (uint64_t)((uint128)mixed * spread >> 64);
+}
+
 static inline uint64_t home_of(const struct tn_bitmap *bitmap, uint32_t space1, uint64_t key) {
-    uint64_t mixed = tn_mix64(key ^ tn_mix64(bitmap->seed ^ space1));
-    return (uint64_t)((uint128)mixed * bitmap->capacity >> 64);
+    uint64_t mixed = mixed_of(bitmap, space1, key);
+    return home_in(mixed, mixed < bitmap->moved ? bitmap->spread_before : bitmap->spread);
 }
 
 static inline uint64_t next_position(const struct tn_bitmap *bitmap, uint64_t at) {
@@ -100,8 +120,8 @@ static inline uint64_t word_at(const struct tn_bitmap *bitmap, uint32_t space1, 
     return node_word(&bitmap->nodes[probe(bitmap, space1, key)]);
 }
 
-/* Takes an entry out and moves back those behind it that its place had pushed on. */
-static void remove_at(struct tn_bitmap *bitmap, uint64_t hole) {
+/* Empties an entry and moves back those behind it that its place had pushed on. */
+static void empty_at(struct tn_bitmap *bitmap, uint64_t hole) {
     for (uint64_t at = next_position(bitmap, hole); bitmap->nodes[at].space1 != 0;
          at = next_position(bitmap, at)) {
         const struct tn_bitmap_node *node = &bitmap->nodes[at];
@@ -114,7 +134,48 @@ static void remove_at(struct tn_bitmap *bitmap, uint64_t hole) {
         }
     }
     bitmap->nodes[hole] = (struct tn_bitmap_node){0};
-    bitmap->count--;
+}
+
+/* --- Growth ----------------------------------------------------------------------------------- */
+
+/* Moves the words whose mixed key is from..to and whose place is before their new home. */
+static void move_words(struct tn_bitmap *bitmap, uint64_t from, uint64_t to) {
+    uint64_t last = home_in(to, bitmap->spread_before);
+    uint64_t at = home_in(from, bitmap->spread_before);
+    while (at < bitmap->capacity && (at <= last || bitmap->nodes[at].space1 != 0)) {
+        struct tn_bitmap_node node = bitmap->nodes[at];
+        uint64_t mixed = mixed_of(bitmap, node.space1, node_key(&node));
+        if (node.space1 == 0 || mixed < from || mixed > to ||
+            home_in(mixed, bitmap->spread) <= at) {
+            at++;
+            continue;
+        }
+        empty_at(bitmap, at); /* another word may be here now */
+        bitmap->nodes[probe(bitmap, node.space1, node_key(&node))] = node;
+    }
+}
+
+static void grow(struct tn_bitmap *bitmap) {
+    if (bitmap->moved == 0) {
+        TN_ASSERT(bitmap->spread < bitmap->capacity);
+        uint64_t spread = bitmap->capacity;
+        while (spread / 2 >= 2 * bitmap->spread) {
+            spread /= 2;
+        }
+        bitmap->spread_before = bitmap->spread;
+        bitmap->spread = spread;
+        bitmap->step = UINT64_MAX / bitmap->spread_before * STEP_HOMES;
+        bitmap->moved = UINT64_MAX; /* the largest key is part of the first step */
+        bitmap->grow_at = 0;
+    }
+    TN_ASSERT(bitmap->count < bitmap->spread_before);
+    uint64_t to = bitmap->moved == UINT64_MAX ? UINT64_MAX : bitmap->moved - 1;
+    uint64_t from = to > bitmap->step ? to - bitmap->step : 0;
+    bitmap->moved = from;
+    move_words(bitmap, from, to);
+    if (from == 0) {
+        bitmap->grow_at = grow_at(bitmap);
+    }
 }
 
 bool tn_bitmap_test(const struct tn_bitmap *bitmap, uint32_t space, uint64_t value) {
@@ -130,6 +191,9 @@ bool tn_bitmap_set(struct tn_bitmap *bitmap, uint32_t space, uint64_t value) {
     uint32_t space1 = space + 1;
     bool first = false;
     for (uint32_t level = 0; level <= LEVEL_TOP; level++) {
+        if (TN_UNLIKELY(bitmap->count >= bitmap->grow_at)) {
+            grow(bitmap);
+        }
         uint64_t bit = UINT64_C(1) << (value & 63);
         value >>= 6;
         uint64_t key = key_of(level, value);
@@ -163,7 +227,8 @@ bool tn_bitmap_clear(struct tn_bitmap *bitmap, uint32_t space, uint64_t value) {
         uint64_t old = node_word(&bitmap->nodes[at]);
         TN_ASSERT((old & bit) != 0);
         if (old == bit) {
-            remove_at(bitmap, at);
+            empty_at(bitmap, at);
+            bitmap->count--;
         } else {
             node_word_set(&bitmap->nodes[at], old ^ bit);
         }

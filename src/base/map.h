@@ -1,11 +1,16 @@
 /* A bounded hash index: hash -> 32-bit reference to a record that lives elsewhere.
  *
  * Open addressing, linear probing, deletion by shifting back (no tombstones), at most 2/3 full at
- * its limit. An entry is the upper 32 bits of the hash and the reference + 1; the home position
- * follows from those 32 bits alone. Keys are compared by the owner, in its own records. The order
+ * its limit. An entry is the upper 32 bits of the hash, its tag, and the reference + 1; the home
+ * position follows from the tag alone. Keys are compared by the owner, in its own records. The order
  * of entries depends on the seed and must never show. Memory is given zero-filled and never moves.
  *
- * Everything is inline, so that a constant comparison function is inlined into the probe. */
+ * Homes spread over the first `spread` places only, so that a map with few entries touches little of
+ * the memory for its limit. When these are 2/3 full, the spread doubles and the entries move in small
+ * steps, one with each insertion (map.c): no insertion pays for all of them.
+ *
+ * The frequent operations are inline, so that a constant comparison function is inlined into the
+ * probe. */
 #ifndef TN_BASE_MAP_H
 #define TN_BASE_MAP_H
 
@@ -23,9 +28,14 @@ struct tn_map_entry {
 
 struct tn_map {
     struct tn_map_entry *entries;
-    uint32_t capacity;
+    uint32_t capacity; /* places in memory: where positions wrap around */
     uint32_t limit;
     uint32_t count;
+    uint32_t spread;
+    uint32_t spread_before; /* of the tags below `moved` */
+    uint32_t moved;         /* tags from here on have the new home; 0: all of them */
+    uint32_t step;          /* tags that one insertion moves */
+    uint32_t grow_at;       /* the count at which an insertion has more to do */
 };
 
 /* True if record `ref` has the key. */
@@ -40,16 +50,24 @@ static inline size_t tn_map_bytes(uint32_t limit) {
     return (size_t)tn_map_capacity(limit) * sizeof(struct tn_map_entry);
 }
 
-static inline void tn_map_init(struct tn_map *map, void *memory, uint32_t limit) {
-    *map = (struct tn_map){.entries = memory, .capacity = tn_map_capacity(limit), .limit = limit};
-}
+/* `memory` is zero-filled and tn_map_bytes() long. */
+void tn_map_init(struct tn_map *map, void *memory, uint32_t limit);
+
+/* Spreads the homes of an empty map so that `count` entries fit without growth. */
+void tn_map_reserve(struct tn_map *map, uint32_t count);
+
+/* Begins to grow, or moves the next few entries. */
+void tn_map_grow(struct tn_map *map);
 
 static inline uint32_t tn_map_home(const struct tn_map *map, uint32_t tag) {
-    return (uint32_t)(((uint64_t)tag * map->capacity) >> 32);
+    uint32_t spread = tag < map->moved ? map->spread_before : map->spread;
+    return (uint32_t)(((uint64_t)tag * spread) >> 32);
 }
 
 static inline void tn_map_prefetch(const struct tn_map *map, uint64_t hash) {
-    __builtin_prefetch(&map->entries[tn_map_home(map, (uint32_t)(hash >> 32))]);
+    const struct tn_map_entry *home = &map->entries[tn_map_home(map, (uint32_t)(hash >> 32))];
+    __builtin_prefetch(home);
+    __asm__ volatile("" : : "r"(home)); /* else gcc finds no effect here and drops the call */
 }
 
 static inline uint32_t tn_map_next(const struct tn_map *map, uint32_t at) {
@@ -69,27 +87,18 @@ static inline uint32_t tn_map_find(const struct tn_map *map, uint64_t hash, tn_m
     return TN_NONE;
 }
 
-/* The key is not in the map and count < limit. */
-static inline void tn_map_insert(struct tn_map *map, uint64_t hash, uint32_t ref) {
-    TN_ASSERT(map->count < map->limit);
-    TN_ASSERT(ref != TN_NONE);
-    uint32_t tag = (uint32_t)(hash >> 32);
-    uint32_t at = tn_map_home(map, tag);
+/* Writes the entry to the first empty place from its home on. */
+static inline void tn_map_put(struct tn_map *map, struct tn_map_entry entry) {
+    uint32_t at = tn_map_home(map, entry.tag);
     while (map->entries[at].ref1 != 0) {
         at = tn_map_next(map, at);
     }
-    map->entries[at] = (struct tn_map_entry){.tag = tag, .ref1 = ref + 1};
-    map->count++;
+    map->entries[at] = entry;
 }
 
-/* Removes the entry for this very reference, which must be there. */
-static inline void tn_map_remove(struct tn_map *map, uint64_t hash, uint32_t ref) {
-    uint32_t at = tn_map_home(map, (uint32_t)(hash >> 32));
-    while (map->entries[at].ref1 != ref + 1) {
-        TN_ASSERT(map->entries[at].ref1 != 0);
-        at = tn_map_next(map, at);
-    }
-    uint32_t hole = at;
+/* Empties the place and moves back those behind it that it had pushed on. */
+static inline void tn_map_take(struct tn_map *map, uint32_t hole) {
+    uint32_t at = hole;
     for (;;) {
         at = tn_map_next(map, at);
         if (map->entries[at].ref1 == 0) {
@@ -104,6 +113,27 @@ static inline void tn_map_remove(struct tn_map *map, uint64_t hash, uint32_t ref
         }
     }
     map->entries[hole] = (struct tn_map_entry){0};
+}
+
+/* The key is not in the map and count < limit. */
+static inline void tn_map_insert(struct tn_map *map, uint64_t hash, uint32_t ref) {
+    TN_ASSERT(map->count < map->limit);
+    TN_ASSERT(ref != TN_NONE);
+    if (TN_UNLIKELY(map->count >= map->grow_at)) {
+        tn_map_grow(map);
+    }
+    tn_map_put(map, (struct tn_map_entry){.tag = (uint32_t)(hash >> 32), .ref1 = ref + 1});
+    map->count++;
+}
+
+/* Removes the entry for this very reference, which must be there. */
+static inline void tn_map_remove(struct tn_map *map, uint64_t hash, uint32_t ref) {
+    uint32_t at = tn_map_home(map, (uint32_t)(hash >> 32));
+    while (map->entries[at].ref1 != ref + 1) {
+        TN_ASSERT(map->entries[at].ref1 != 0);
+        at = tn_map_next(map, at);
+    }
+    tn_map_take(map, at);
     map->count--;
 }
 

@@ -269,6 +269,54 @@ static void the_worst_scatter_fits_the_memory(void **state) {
     }
 }
 
+/* --- Growth ----------------------------------------------------------------------------------- */
+
+static uint64_t scattered(uint32_t i) {
+    return i * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* One word a value, in a table for many more. */
+static void words_stay_where_they_are_found_while_the_table_grows(void **state) {
+    (void)state;
+    enum { MANY = 5000 };
+    for (int kind = TN_BITMAP_FULL; kind <= TN_BITMAP_ANY; kind++) {
+        struct tn_bitmap bitmap;
+        bitmap_make(&bitmap, (enum tn_bitmap_kind)kind, MANY);
+        assert_true(bitmap.spread < bitmap.capacity / 4);
+        for (uint32_t i = 0; i < MANY; i++) {
+            assert_false(tn_bitmap_test(&bitmap, 3, scattered(i)));
+            tn_bitmap_set(&bitmap, 3, scattered(i));
+            if (i % 3 == 0) { /* a removal in the middle of a move */
+                tn_bitmap_clear(&bitmap, 3, scattered(i / 2));
+                assert_false(tn_bitmap_test(&bitmap, 3, scattered(i / 2)));
+                tn_bitmap_set(&bitmap, 3, scattered(i / 2));
+            }
+            for (uint32_t j = 0; i % 50 == 0 && j <= i; j++) {
+                assert_true(tn_bitmap_test(&bitmap, 3, scattered(j)));
+            }
+        }
+        for (uint32_t i = 0; i < MANY; i++) {
+            assert_true(tn_bitmap_test(&bitmap, 3, scattered(i)));
+            tn_bitmap_clear(&bitmap, 3, scattered(i));
+        }
+        assert_nothing_left(&bitmap);
+        free(bitmap.nodes);
+    }
+}
+
+static void few_words_touch_little_memory(void **state) {
+    (void)state;
+    struct tn_bitmap bitmap;
+    bitmap_make(&bitmap, TN_BITMAP_FULL, 1000000);
+    for (uint32_t i = 0; i < 1000; i++) {
+        tn_bitmap_set(&bitmap, 0, scattered(i));
+    }
+    for (uint64_t i = 4096; i < bitmap.capacity; i++) {
+        assert_int_equal(bitmap.nodes[i].space1, 0);
+    }
+    free(bitmap.nodes);
+}
+
 static void spaces_do_not_see_each_other(void **state) {
     (void)state;
     struct tn_bitmap bitmap;
@@ -314,6 +362,8 @@ int main(void) {
         cmocka_unit_test(clear_bits_are_found_in_order),
         cmocka_unit_test(searches_end_at_the_bound),
         cmocka_unit_test(the_worst_scatter_fits_the_memory),
+        cmocka_unit_test(words_stay_where_they_are_found_while_the_table_grows),
+        cmocka_unit_test(few_words_touch_little_memory),
         cmocka_unit_test(spaces_do_not_see_each_other),
         cmocka_unit_test(changes_that_change_nothing_and_overflow_are_bugs),
     };

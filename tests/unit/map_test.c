@@ -173,6 +173,91 @@ static void one_key_may_stand_for_two_references(void **state) {
     world_free(&world);
 }
 
+/* ---- growth ---- */
+
+/* Tags from the smallest to the largest, the extremes included. */
+static uint64_t hash_ends(uint64_t key) {
+    uint64_t n = key / 1000003;
+    return n % 2 == 0 ? n << 32 : ~(n << 32);
+}
+
+static void growing_in_steps_matches_the_twin(void **state) {
+    (void)state;
+    static uint64_t (*const hashes[])(uint64_t) = {hash_good, hash_few, hash_last, hash_near_end,
+                                                   hash_ends};
+    struct tn_prng random = unit_random();
+    for (size_t i = 0; i < sizeof hashes / sizeof hashes[0]; i++) {
+        struct world world;
+        world_make(&world, 3000, 3000, hashes[i]);
+        assert_true(world.map.spread < world.map.capacity / 4);
+        uint32_t checked = 0;
+        for (uint32_t n = 0; n < world.records; n++) {
+            world_toggle(&world, n);
+            uint32_t other = unit_below(&random, n + 1);
+            if (unit_below(&random, 4) == 0 && world.in[other]) {
+                world_toggle(&world, other); /* a removal in the middle of a move */
+                assert_int_equal(world_find(&world, world.keys[other]), TN_NONE);
+                world_toggle(&world, other);
+            }
+            assert_int_equal(world_find(&world, world.keys[other]), other);
+            if (world.map.moved != 0 && n >= checked) {
+                world_check(&world);
+                checked = n + 20;
+            }
+        }
+        assert_int_equal(world.map.spread, world.map.capacity);
+        assert_int_equal(world.map.moved, 0);
+        world_check(&world);
+        world_free(&world);
+    }
+}
+
+static void good_hashes_move_few_entries_at_a_time(void **state) {
+    (void)state;
+    struct world world;
+    world_make(&world, 100000, 100000, hash_good);
+    enum { LOOKED = 8192 };
+    static struct tn_map_entry before[LOOKED];
+    for (uint32_t n = 0; n < 2000; n++) {
+        memcpy(before, world.map.entries, sizeof before);
+        world_toggle(&world, n);
+        uint32_t changed = 0;
+        for (uint32_t i = 0; i < LOOKED; i++) {
+            changed += memcmp(&before[i], &world.map.entries[i], sizeof before[i]) != 0;
+        }
+        assert_true(changed < 200);
+    }
+    world_free(&world);
+}
+
+static void few_entries_touch_little_memory(void **state) {
+    (void)state;
+    struct world world;
+    world_make(&world, 1000000, 1000, hash_good);
+    for (uint32_t n = 0; n < 1000; n++) {
+        world_toggle(&world, n);
+    }
+    for (uint32_t i = 4096; i < world.map.capacity; i++) {
+        assert_int_equal(world.map.entries[i].ref1, 0);
+    }
+    world_free(&world);
+}
+
+static void a_reserved_map_need_not_grow(void **state) {
+    (void)state;
+    struct world world;
+    world_make(&world, 100000, 20000, hash_good);
+    tn_map_reserve(&world.map, 20000);
+    uint32_t spread = world.map.spread;
+    assert_in_range(spread, 30000, 60016);
+    for (uint32_t n = 0; n < world.records; n++) {
+        world_toggle(&world, n);
+    }
+    assert_int_equal(world.map.spread, spread);
+    world_check(&world);
+    world_free(&world);
+}
+
 static void at_its_limit_a_quarter_is_empty(void **state) {
     (void)state;
     for (uint64_t limit = 0; limit <= UINT32_MAX / 2; limit = limit * 3 + 1) {
@@ -208,6 +293,10 @@ int main(void) {
         cmocka_unit_test(runs_that_wrap_around_the_end_stay_whole),
         cmocka_unit_test(random_growing_and_shrinking_matches_the_twin),
         cmocka_unit_test(one_key_may_stand_for_two_references),
+        cmocka_unit_test(growing_in_steps_matches_the_twin),
+        cmocka_unit_test(good_hashes_move_few_entries_at_a_time),
+        cmocka_unit_test(few_entries_touch_little_memory),
+        cmocka_unit_test(a_reserved_map_need_not_grow),
         cmocka_unit_test(at_its_limit_a_quarter_is_empty),
         cmocka_unit_test(overfilling_and_removing_strangers_are_bugs),
     };
