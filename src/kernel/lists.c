@@ -38,6 +38,13 @@ void kernel_lists_unlink(struct kernel *k, uint32_t lease) {
     }
 }
 
+void kernel_lists_prefetch(const struct kernel *k, uint32_t lease) {
+    uint32_t holder = lease_at(k, lease)->holder;
+    if (holder < k->tables[TABLE_NAME].used) { /* the record may be free */
+        tn_timer_prefetch(&k->lists.trees, &k->lists.holder_roots[holder], lease, 0);
+    }
+}
+
 /* ---- templates ---- */
 
 static struct tn_timer_root *template_of(const struct kernel *k, uint32_t member) {

@@ -25,6 +25,8 @@ struct lease_lists {
 /* The lease was linked to its holder's list, or is unlinked from it now. */
 void kernel_lists_link(struct kernel *k, uint32_t lease);
 void kernel_lists_unlink(struct kernel *k, uint32_t lease);
+/* Hints the caches that the lease will be unlinked. */
+void kernel_lists_prefetch(const struct kernel *k, uint32_t lease);
 /* The lease has got its members, or loses them now. */
 void kernel_lists_begin(struct kernel *k, uint32_t lease);
 void kernel_lists_end(struct kernel *k, uint32_t lease);

@@ -47,6 +47,7 @@ static void fetch_neighbours(const struct kernel *k, uint32_t lease) {
         fetch_record(&k->tables[TABLE_LEASE], l->holder_prev);
         fetch_record(&k->tables[TABLE_LEASE], l->holder_next);
         kernel_clock_lease_prefetch(k, lease);
+        kernel_lists_prefetch(k, lease);
     }
 }
 
