@@ -275,7 +275,7 @@ static void check_pool(struct check *c, uint32_t slot) {
     expect(c, p->meter == TN_NONE || tn_rate_check(&meter_at(k, p->meter)->rate),
            "a pool's rate is miscounted", slot);
     expect(c, p->empty_listed == 0, "a pool is still listed as empty", slot);
-    uint64_t min = k->clock_min[slot], when = UINT64_MAX;
+    uint64_t min = kernel_clock_min(k, slot), when = UINT64_MAX;
     uint32_t ref;
     kernel_clock_first(k, slot, &when, &ref);
     expect(c, min == when, "a pool's earliest timer is wrong", slot);
@@ -497,7 +497,7 @@ static void check_timers(struct check *c) {
     for (uint32_t i = 0; i <= pools; i++) {
         entries += k->clocks[2 * (size_t)i].count;
         entries += i < pools ? k->clocks[2 * (size_t)i + 1].count : 0;
-        clocks += k->clock_min[i] != UINT64_MAX;
+        clocks += kernel_clock_min(k, i) != UINT64_MAX;
     }
     expect(c, entries == c->timers, "the timer index has extra entries", entries);
     expect(c, k->due.count == clocks, "the order of clocks has extra entries", clocks);

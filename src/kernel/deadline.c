@@ -40,7 +40,7 @@ bool kernel_clock_first_offline(const struct kernel *k, uint32_t pool, uint32_t 
 }
 
 static void clock_min_set(struct kernel *k, uint32_t clock, uint64_t when) {
-    uint64_t old = k->clock_min[clock];
+    uint64_t old = kernel_clock_min(k, clock);
     TN_ASSERT(when > 0);
     if (old == when) {
         return;
@@ -51,22 +51,22 @@ static void clock_min_set(struct kernel *k, uint32_t clock, uint64_t when) {
     if (when != NEVER) {
         tn_timer_insert(&k->timers, &k->due, when, clock);
     }
-    k->clock_min[clock] = when;
+    k->clock_before[clock] = ~when;
 }
 
 static void entry_add(struct kernel *k, uint32_t clock, bool offline, uint64_t when, uint32_t ref) {
     tn_timer_insert(&k->timers, tree_of(k, clock, offline), when, ref);
-    if (when < k->clock_min[clock]) {
+    if (when < kernel_clock_min(k, clock)) {
         clock_min_set(k, clock, when);
     }
-    TN_ASSERT(k->clock_min[clock] <= when);
+    TN_ASSERT(kernel_clock_min(k, clock) <= when);
 }
 
 static void entry_remove(struct kernel *k, uint32_t clock, bool offline, uint64_t when,
                          uint32_t ref) {
-    TN_ASSERT(k->clock_min[clock] <= when);
+    TN_ASSERT(kernel_clock_min(k, clock) <= when);
     tn_timer_remove(&k->timers, tree_of(k, clock, offline), when, ref);
-    if (when == k->clock_min[clock]) {
+    if (when == kernel_clock_min(k, clock)) {
         uint64_t first = NEVER;
         uint32_t unused;
         kernel_clock_first(k, clock, &first, &unused);

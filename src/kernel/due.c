@@ -137,8 +137,8 @@ void kernel_due_all(struct kernel *k, uint32_t budget, uint64_t *freed) {
 bool kernel_due_remains(const struct kernel *k, uint32_t pool) {
     uint32_t lease;
     uint64_t now = root_at(k)->now_ms;
-    bool mixed = pool_at(k, pool)->mixed > 0 && k->clock_min[kernel_clock_mixed(k)] <= now;
-    return k->clock_min[pool] <= now || mixed ||
+    bool mixed = pool_at(k, pool)->mixed > 0 && kernel_clock_min(k, kernel_clock_mixed(k)) <= now;
+    return kernel_clock_min(k, pool) <= now || mixed ||
            (kernel_meter_forces(k, pool) && kernel_clock_first_offline(k, pool, &lease));
 }
 
@@ -193,9 +193,9 @@ static bool filling(const struct tn_table *table) {
 
 uint64_t kernel_due_pool(const struct kernel *k, uint32_t pool) {
     uint32_t unused;
-    uint64_t due = k->clock_min[pool];
+    uint64_t due = kernel_clock_min(k, pool);
     if (pool_at(k, pool)->mixed > 0) {
-        uint64_t at = k->clock_min[kernel_clock_mixed(k)];
+        uint64_t at = kernel_clock_min(k, kernel_clock_mixed(k));
         due = at < due ? at : due;
     }
     if (pool_at(k, pool)->meter != TN_NONE && kernel_clock_first_offline(k, pool, &unused)) {

@@ -287,7 +287,17 @@ static void rebuild_history(struct kernel *k) {
     }
 }
 
+/* Saves the maps from growing in steps. */
+static void rebuild_sizes(struct kernel *k) {
+    tn_map_reserve(&k->leases, k->tables[TABLE_LEASE].live);
+    tn_map_reserve(&k->values, k->tables[TABLE_MEMBER].live);
+    tn_map_reserve(&k->names, k->tables[TABLE_NAME].live);
+    tn_map_reserve(&k->grants, k->tables[TABLE_GRANT].live);
+    tn_map_reserve(&k->ops, k->tables[TABLE_OP].live);
+}
+
 bool kernel_rebuild(struct kernel *k) {
+    rebuild_sizes(k);
     rebuild_texts(k);
     if (!rebuild_resources(k) || !rebuild_members(k)) {
         return false;

@@ -27,6 +27,7 @@
 #include "base/record_table.h"
 #include "base/timer.h"
 #include "kernel/adaptive.h"
+#include "kernel/deadline.h"
 #include "kernel/demand.h"
 #include "kernel/kernel.h"
 #include "kernel/lists.h"
@@ -61,6 +62,7 @@ _Static_assert(TABLE_COUNT <= KERNEL_TABLES_MAX, "the image interface has room f
 
 #define LIMIT_SLOTS 64u
 #define COUNTER_SLOTS 32u
+#define KERNEL_PIECES_MAX 40u
 
 /* The one record of TABLE_ROOT. */
 struct root {
@@ -117,8 +119,7 @@ struct lease {
         uint64_t ended_lsn; /* ended: the LSN of the command; 0: unknown (edition 0) */
     };
     uint64_t created_ms;
-    uint64_t
-        last_seen_ms; /* offline: also since when, because a release sets both (except LEASE_LAG) */
+    uint64_t last_seen_ms; /* offline: also since when, unless LEASE_LAG: a release sets both */
     union {
         uint32_t grace_s; /* as granted: seconds between deadline and reuse */
         uint32_t lag_s;   /* with LEASE_LAG: from last_seen_ms to when it went offline */
@@ -326,8 +327,8 @@ struct kernel {
 
     struct tn_timer_index timers;
     struct tn_timer_root *clocks; /* two a pool (the second: offline leases), then the mixed one */
-    uint64_t *clock_min;          /* a pool's earliest entry; UINT64_MAX: none; last: mixed */
-    struct tn_timer_root due;     /* (clock_min, pool) of all clocks that have entries */
+    uint64_t *clock_before;       /* a pool's earliest entry, complemented; 0: none; last: mixed */
+    struct tn_timer_root due;     /* (earliest entry, pool) of all clocks that have entries */
 
     uint32_t event_index;
     struct kernel_author author; /* of the command, or of the disown that is being continued */
@@ -348,8 +349,11 @@ struct kernel {
     uint32_t load_bytes[TABLE_COUNT]; /* of a record in it */
     uint32_t loaded[TABLE_COUNT];     /* records that a load has brought */
 
-    void *memory; /* of everything above that is not in a table */
+    void *memory; /* of everything above that is neither in a table nor in a stretch of its own */
     size_t memory_bytes;
+    void *pieces[KERNEL_PIECES_MAX]; /* those stretches */
+    size_t piece_bytes[KERNEL_PIECES_MAX];
+    size_t apart_bytes; /* of all of them */
     void *table_memory[TABLE_COUNT];
     size_t table_bytes[TABLE_COUNT];
 };
@@ -481,8 +485,7 @@ uint64_t kernel_index_lease_hash(const struct kernel *k, uint64_t lsn);
 uint64_t kernel_index_value_hash(const struct kernel *k, uint32_t pool, uint64_t number);
 uint64_t kernel_index_text_hash(const struct kernel *k, struct tn_bytes text);
 
-/* Records found by one text of TABLE_TEXT; which map and where the text is follows from the kind.
- * */
+/* Records found by one text of TABLE_TEXT. The kind says which map, and where the text is. */
 enum kernel_text_kind { TEXT_NAME, TEXT_POOL, TEXT_RULE, TEXT_SENSOR, TEXT_TRIGGER, TEXT_USER };
 uint32_t kernel_index_text(const struct kernel *k, enum kernel_text_kind kind,
                            struct tn_bytes text);
@@ -512,25 +515,15 @@ void kernel_event_pool(struct kernel *k, enum kernel_event_kind kind, uint32_t p
 void kernel_event_holder(struct kernel *k, enum kernel_event_kind kind, uint32_t holder,
                          uint64_t number);
 
-/* ---- deadline.c: the timer index ---- */
-/* Makes the index agree with the lease's deadline and state. Cheap when the deadline only grew. */
-void kernel_clock_lease(struct kernel *k, uint32_t lease);
-/* Takes the lease out of the index. */
-void kernel_clock_lease_remove(struct kernel *k, uint32_t lease);
-void kernel_clock_cooling_add(struct kernel *k, uint32_t member);
-void kernel_clock_cooling_remove(struct kernel *k, uint32_t member);
-void kernel_clock_lease_prefetch(const struct kernel *k, uint32_t lease);
-/* Puts back the entry that lease.timer_ms says it has, in a new index. */
-void kernel_clock_lease_restore(struct kernel *k, uint32_t lease);
+/* ---- deadline.c: the timer index; deadline.h ---- */
 /* The clock of pools_max is that of leases that span pools. */
 static inline uint32_t kernel_clock_mixed(const struct kernel *k) {
     return k->tables[TABLE_POOL].capacity;
 }
-/* First entry of a clock, offline tree included. */
-bool kernel_clock_first(const struct kernel *k, uint32_t clock, uint64_t *ret_when,
-                        uint32_t *ret_ref);
-bool kernel_clock_first_offline(const struct kernel *k, uint32_t pool, uint32_t *ret_lease);
-#define CLOCK_MEMBER 0x80000000u /* a reference with this bit is a cooling member */
+/* The time of a clock's earliest entry; UINT64_MAX: it has none. */
+static inline uint64_t kernel_clock_min(const struct kernel *k, uint32_t clock) {
+    return ~k->clock_before[clock];
+}
 
 /* ---- due.c: transitions by time ---- */
 /* Brings one lease up to now; true if that changed it. */

@@ -1,7 +1,9 @@
 /* Memory: allocated only here, at creation or at a change of limits, and never moved.
  *
- * Each table has its own stretch of address space; maps, bitmaps, timers and scratch share one
- * more. Sizes follow from the limits so that no insertion behind a checked limit can fail:
+ * Each table and each large index has its own stretch of address space; the small maps, bitmaps,
+ * timers and scratch share one more. All of them fill from their beginning, so the memory in use
+ * follows the number of records, not the limits; the sizes follow from the limits so that no insertion
+ * behind a checked limit can fail:
  *
  *   leases   live + ended            members  held and cooling + ended + cold
  *   values   members that own: held, cooling, cold (all may be scattered in the bitmap)
@@ -11,6 +13,7 @@
 #include "kernel/state.h"
 
 #define ALIGN 64u
+#define STRETCH_BYTES_MIN ((size_t)4 << 20) /* of an index with a stretch of its own */
 
 struct table_shape {
     uint64_t record_bytes;
@@ -88,14 +91,37 @@ static struct table_shape shape_of(const struct kernel_limits *limits, unsigned 
     return (struct table_shape){0, 0};
 }
 
-/* Hands out aligned pieces of one stretch; with no memory yet it only adds up. */
+/* Hands out aligned pieces of one stretch, and stretches of their own; without a kernel it only adds up. */
 struct carve {
-    uint8_t *memory;
-    size_t at;
+    struct kernel *k;
+    size_t at;       /* in the common stretch */
+    size_t apart;    /* bytes in stretches of their own */
+    unsigned pieces; /* stretches of their own */
+    enum tn_status status;
 };
 
+static void *carve_apart(struct carve *c, size_t bytes) {
+    void *piece = NULL;
+    unsigned i = c->pieces++;
+    c->apart += bytes;
+    TN_ASSERT(c->pieces <= KERNEL_PIECES_MAX);
+    if (c->k == NULL || c->status != TN_OK) {
+        return NULL;
+    }
+    c->status = c->k->env.mem_reserve(c->k->env.ctx, bytes, true, &piece);
+    if (c->status != TN_OK) {
+        return NULL;
+    }
+    c->k->pieces[i] = piece;
+    c->k->piece_bytes[i] = bytes;
+    return piece;
+}
+
 static void *carve_take(struct carve *c, size_t bytes) {
-    void *piece = c->memory == NULL ? NULL : c->memory + c->at;
+    if (bytes >= STRETCH_BYTES_MIN) {
+        return carve_apart(c, bytes);
+    }
+    void *piece = c->k == NULL ? NULL : (uint8_t *)c->k->memory + c->at;
     c->at += (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     return piece;
 }
@@ -134,7 +160,7 @@ static void carve_lists(struct carve *c, struct kernel *k, const struct kernel_l
     k->lists.holder_roots = carve_take(c, of[KERNEL_LIMIT_NAMES] * sizeof *k->lists.holder_roots);
     k->lists.template_roots = carve_take(c, pools * sizeof *k->lists.template_roots);
     k->user_values = carve_take(c, of[KERNEL_LIMIT_NAMES] * sizeof *k->user_values);
-    if (c->memory != NULL) {
+    if (c->k != NULL) {
         tn_timer_init(&k->lists.trees, memory, entries, roots);
     }
 }
@@ -150,7 +176,7 @@ static void carve_indices(struct carve *c, struct kernel *k, const struct kernel
     void *available_memory = carve_take(c, tn_bitmap_bytes(TN_BITMAP_ANY, resources));
     void *timer_memory = carve_take(c, tn_timer_bytes(entries, roots));
     k->clocks = carve_take(c, roots * sizeof *k->clocks);
-    k->clock_min = carve_take(c, (pools + 1) * sizeof *k->clock_min);
+    k->clock_before = carve_take(c, (pools + 1) * sizeof *k->clock_before);
     k->lows = carve_take(c, pools * sizeof *k->lows);
     uint32_t words = (uint32_t)(taken + pools); /* each pool may have an idle one */
     void *words_memory = carve_take(c, tn_timer_bytes(words, (uint32_t)pools));
@@ -162,7 +188,7 @@ static void carve_indices(struct carve *c, struct kernel *k, const struct kernel
     uint32_t places = (uint32_t)(2 * of[KERNEL_LIMIT_WAITERS]);
     void *lines_memory = carve_take(c, tn_timer_bytes(places, (uint32_t)pools + 1));
     k->line_roots = carve_take(c, (pools + 1) * sizeof *k->line_roots);
-    if (c->memory == NULL) {
+    if (c->k == NULL) {
         return;
     }
     tn_timer_init(&k->lines, lines_memory, places, (uint32_t)pools + 1);
@@ -171,7 +197,6 @@ static void carve_indices(struct carve *c, struct kernel *k, const struct kernel
     tn_timer_init(&k->timers, timer_memory, entries, roots);
     tn_timer_init(&k->words, words_memory, words, (uint32_t)pools);
     k->due = (struct tn_timer_root){0};
-    memset(k->clock_min, 0xff, (pools + 1) * sizeof *k->clock_min);
 }
 
 /* An operation's result in full: fixed part and one value a member. */
@@ -200,7 +225,7 @@ static enum tn_status table_take(struct kernel *k, unsigned i, const struct kern
     TN_ASSERT(shape.capacity < TN_NONE);
     size_t bytes = tn_table_bytes((uint32_t)shape.record_bytes, (uint32_t)shape.capacity);
     enum tn_status status =
-        k->env.mem_reserve(k->env.ctx, bytes, bytes >= (4u << 20), &k->table_memory[i]);
+        k->env.mem_reserve(k->env.ctx, bytes, bytes >= STRETCH_BYTES_MIN, &k->table_memory[i]);
     if (status != TN_OK) {
         return status;
     }
@@ -211,16 +236,18 @@ static enum tn_status table_take(struct kernel *k, unsigned i, const struct kern
 }
 
 enum tn_status kernel_memory_take(struct kernel *k, const struct kernel_limits *limits) {
-    struct carve measure = {0};
+    struct carve measure = {.status = TN_OK};
     carve_all(&measure, k, limits);
-    k->memory_bytes = measure.at;
-    enum tn_status status = k->env.mem_reserve(k->env.ctx, measure.at, true, &k->memory);
+    enum tn_status status = k->env.mem_reserve(k->env.ctx, measure.at, false, &k->memory);
     if (status != TN_OK) {
         k->memory = NULL;
         return status;
     }
-    struct carve c = {.memory = k->memory};
+    k->memory_bytes = measure.at;
+    k->apart_bytes = measure.apart;
+    struct carve c = {.k = k, .status = TN_OK};
     carve_all(&c, k, limits);
+    status = c.status;
     for (unsigned i = 0; i < TABLE_COUNT && status == TN_OK; i++) {
         status = table_take(k, i, limits);
     }
@@ -232,7 +259,7 @@ enum tn_status kernel_memory_take(struct kernel *k, const struct kernel_limits *
 
 bool kernel_memory_fits(const struct kernel *k, const struct kernel_limits *limits) {
     struct kernel measured = {.memory = NULL};
-    struct carve measure = {0};
+    struct carve measure = {.status = TN_OK};
     carve_all(&measure, &measured, limits);
     for (unsigned i = 0; i < TABLE_COUNT; i++) {
         struct table_shape shape = shape_of(limits, i);
@@ -241,7 +268,7 @@ bool kernel_memory_fits(const struct kernel *k, const struct kernel_limits *limi
             return false;
         }
     }
-    return measure.at == k->memory_bytes;
+    return measure.at == k->memory_bytes && measure.apart == k->apart_bytes;
 }
 
 void kernel_memory_drop(struct kernel *k) {
@@ -249,6 +276,12 @@ void kernel_memory_drop(struct kernel *k) {
         if (k->table_memory[i] != NULL) {
             k->env.mem_release(k->env.ctx, k->table_memory[i], k->table_bytes[i]);
             k->table_memory[i] = NULL;
+        }
+    }
+    for (unsigned i = 0; i < KERNEL_PIECES_MAX; i++) {
+        if (k->pieces[i] != NULL) {
+            k->env.mem_release(k->env.ctx, k->pieces[i], k->piece_bytes[i]);
+            k->pieces[i] = NULL;
         }
     }
     if (k->memory != NULL) {

@@ -63,7 +63,7 @@ struct os {
     enum tn_status (*random)(void *ctx, void *out, size_t len);
 
     /* Zero-filled address space whose pages cost nothing until touched; page aligned.
-     * `big` hints that huge pages pay. */
+     * `big` hints that huge pages pay once the memory is filled beyond its beginning. */
     enum tn_status (*mem_reserve)(void *ctx, size_t bytes, bool big, void **ret_memory);
     void (*mem_release)(void *ctx, void *memory, size_t bytes);
 };

@@ -23,8 +23,11 @@
 
 #include "base/assert.h"
 
-/* Huge pages below this size would only waste memory. */
-#define OS_BIG_BYTES_MIN ((size_t)4 << 20)
+/* Memory that wants huge pages begins with ordinary ones: it may never be filled further, and then a huge
+ * page for each of many tables would be most of the process. */
+#define OS_HUGE_BYTES ((size_t)2 << 20)
+#define OS_HUGE_FROM ((size_t)512 << 10)
+#define OS_PAGE_BYTES ((size_t)4096)
 
 static enum tn_status status_of(int error) {
     switch (error) {
@@ -359,16 +362,38 @@ static enum tn_status posix_random(void *ctx, void *out, size_t len) {
     return TN_OK;
 }
 
-static enum tn_status posix_mem_reserve(void *ctx, size_t bytes, bool big, void **ret_memory) {
-    (void)ctx;
+static void *memory_map(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
-        return last_status();
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* The place is chosen so that the first huge page begins OS_HUGE_FROM behind the start. The hints: a
+ * kernel without huge pages refuses them and nothing is lost. */
+static void *memory_map_huge(size_t bytes) {
+    size_t rounded = (bytes + OS_PAGE_BYTES - 1) & ~(OS_PAGE_BYTES - 1);
+    uint8_t *all = memory_map(rounded + OS_HUGE_BYTES);
+    if (all == NULL) {
+        return NULL;
     }
-    if (big && bytes >= OS_BIG_BYTES_MIN) {
-        /* A hint: a kernel without huge pages refuses it and nothing is lost. */
-        (void)madvise(memory, bytes, MADV_HUGEPAGE);
+    size_t past = ((uintptr_t)all + OS_HUGE_FROM) % OS_HUGE_BYTES;
+    size_t before = past == 0 ? 0 : OS_HUGE_BYTES - past;
+    uint8_t *memory = all + before;
+    if (before > 0) {
+        (void)munmap(all, before);
+    }
+    (void)munmap(memory + rounded, OS_HUGE_BYTES - before);
+    (void)madvise(memory, OS_HUGE_FROM, MADV_NOHUGEPAGE);
+    (void)madvise(memory + OS_HUGE_FROM, rounded - OS_HUGE_FROM, MADV_HUGEPAGE);
+    return memory;
+}
+
+static enum tn_status posix_mem_reserve(void *ctx, size_t bytes, bool big, void **ret_memory) {
+    (void)ctx;
+    bool huge = big && bytes >= OS_HUGE_FROM + OS_HUGE_BYTES;
+    void *memory = huge ? memory_map_huge(bytes) : memory_map(bytes);
+    if (memory == NULL) {
+        return last_status();
     }
     *ret_memory = memory;
     return TN_OK;
