@@ -94,8 +94,8 @@ static bool refuse_hopes(struct engine *engine, const struct kernel_command *com
 bool engine_refuses(struct engine *engine, const struct kernel_command *command,
                     struct kernel_result *ret_result) {
     _Atomic uint8_t *place;
-    if (!kernel_judged(command) || !kernel_command_whole(command) ||
-        !refuse_pays(engine, command, &place) || engine_delivering(engine)) {
+    if (!kernel_judged(command) || !refuse_pays(engine, command, &place) ||
+        !kernel_command_whole(command) || engine_delivering(engine)) {
         return false;
     }
     if (engine_authority_read(engine, ENGINE_READ_NOWAIT) != TN_R_OK) {

@@ -253,23 +253,39 @@ static bool answer_check(struct judge *j, uint32_t index) {
     return true;
 }
 
-/* A write that was refused without the log: the state there refuses it, at the time when it began. One of
- * several that are the same may have been logged. */
+/* Whether the entry at the operation's position, which is the same command, may be another client's. */
+static bool entry_of_another(const struct judge *j, uint32_t index) {
+    const struct nm_history *h = j->h;
+    uint64_t lsn = h->ops[index].lsn;
+    for (uint32_t i = 0; i < h->op_count; i++) {
+        const struct nm_op *op = &h->ops[i];
+        bool may = op->outcome == NM_UNKNOWN || (op->outcome == NM_COMMITTED && op->lsn == lsn);
+        if (i != index && may && !nm_is_read(op) && op->opid == 0 &&
+            same_command(op, nm_history_bytes(h, lsn))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A refusal that need not be logged: the write is there in the log, and was refused; or the state there
+ * refuses it, at the time when it began. */
 static bool refusal_check(struct judge *j, uint32_t index) {
     const struct nm_op *op = &j->h->ops[index];
-    const struct model_result *logged = nm_replay_result(j->replay);
+    const struct model_result *want = nm_replay_result(j->replay);
     struct kernel_result head;
+    bool logged = nm_is_logged(j->h, op);
     bool refuses = nm_replay_refuses(j->replay, op, j->windows[index].begun_ms, &head);
-    bool agrees = refuses && answer_agrees(op, &head, NULL);
-    if (!agrees && nm_is_logged(j->h, op)) {
-        agrees = answer_agrees(op, &logged->head, logged->values);
+    bool agrees = logged && answer_agrees(op, &want->head, want->values);
+    if (!agrees && (!logged || entry_of_another(j, index))) {
+        agrees = refuses && answer_agrees(op, &head, NULL);
     }
     if (!agrees) {
         return nm_blame(
             j->h, j->report, index, "the state at lsn %" PRIu64 " says %s to it, at %" PRIu64,
             op->lsn, refuses ? tn_result_name(head.code) : "nothing", j->windows[index].begun_ms);
     }
-    j->report->refusals++;
+    j->report->refusals += !logged;
     return true;
 }
 

@@ -28,25 +28,11 @@ bool nm_is_logged(const struct nm_history *h, const struct nm_op *op) {
 }
 
 /* A write without an operation id may be refused at the position of the state that refuses it, which is
- * that of another command. If that is the same command, of another client, nobody can tell which of the
- * two was logged: both count as looks. */
-static void looks_find(const struct nm_history *h, struct nm_window *windows) {
-    uint32_t *owner = calloc(h->entry_count + 1u, sizeof *owner);
-    TN_ASSERT(owner != NULL);
-    for (uint32_t i = 0; i < h->op_count; i++) {
-        const struct nm_op *op = &h->ops[i];
-        windows[i].look = nm_is_read(op);
-        bool refused = op->outcome == NM_COMMITTED && op->opid == 0 && op->code > TN_R_NOOP;
-        if (windows[i].look || !refused || op->lsn > h->entry_count) {
-            continue;
-        }
-        windows[i].look = !nm_is_logged(h, op);
-        if (!windows[i].look && owner[op->lsn] != 0) {
-            windows[i].look = windows[owner[op->lsn] - 1].look = true;
-        }
-        owner[op->lsn] = windows[i].look ? owner[op->lsn] : i + 1;
-    }
-    free(owner);
+ * that of another command. If that is the same command, of another client whose answer may be lost, nobody
+ * can tell whose it is. So all such refusals count as looks. */
+static bool is_look(const struct nm_op *op) {
+    bool refused = op->outcome == NM_COMMITTED && op->opid == 0 && op->code > TN_R_NOOP;
+    return nm_is_read(op) || refused;
 }
 
 /* ---- Windows ---- */
@@ -81,9 +67,9 @@ struct nm_window *nm_windows(const struct nm_history *h) {
     struct moment *starts = calloc(h->op_count + 1u, sizeof *starts);
     uint32_t end_count = 0, start_count = 0;
     TN_ASSERT(windows != NULL && ends != NULL && starts != NULL);
-    looks_find(h, windows);
     for (uint32_t i = 0; i < h->op_count; i++) {
         const struct nm_op *op = &h->ops[i];
+        windows[i].look = is_look(op);
         if (has_position(op)) {
             ends[end_count++] = (struct moment){.ns = op->end_ns, .lsn = op->lsn};
             /* What was asked later may have been read at the same position, not written there. */

@@ -9,7 +9,7 @@
 struct nm_window {
     uint64_t low, high; /* positions */
     uint64_t begun_ms;  /* the log's time when it began, at least; set by nm_order_check */
-    bool look;          /* a read, or a write that was refused without the log */
+    bool look;          /* a read, or a refusal that need not be logged */
 };
 
 /* Whether the entry of the log at the operation's position is its command. */

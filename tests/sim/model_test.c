@@ -141,7 +141,7 @@ static bool admitted(struct run *run, const struct kernel_command *c) {
 
 /* ---- judging: the refusal that is answered without the log ---- */
 
-#define JUDGE_HASH_EVERY 16u
+#define JUDGE_HASH_EVERY 256u
 
 /* What kernel_judge says of the command; `changed` is its own mistake. */
 struct verdict {
