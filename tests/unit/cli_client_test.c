@@ -131,14 +131,13 @@ static void why_there_is_no_such_pool_is_told_clean(void **state) {
     import_is_refused("-POOL_NOTFOUND\r\n", "tenure import: ports: \n");
 }
 
-#define SENSORS_REPLY                                     \
-    "%1\r\n+sensors\r\n*1\r\n%3\r\n+ref\r\n+s\033[2J\r\n" \
-    "+state\r\n+error\r\n+last_error\r\n+w\033]0;x\007\r\n"
+static const char sensors_reply[] = "%1\r\n+sensors\r\n*1\r\n%3\r\n+ref\r\n+s\033[2J\r\n"
+                                    "+state\r\n+error\r\n+last_error\r\n+w\033]0;x\007\r\n";
 
 static void what_the_live_view_shows_is_clean(void **state) {
     struct rogue rogue = {.replies = {HELLO, "$20\r\ntenure_version:\033[2J\n\r\n",
                                       "%1\r\n+pools\r\n*1\r\n%1\r\n+pool\r\n+a\033[2J\r\n",
-                                      SENSORS_REPLY, "%1\r\n+peak\r\n*1\r\n+\033[2J\r\n",
+                                      sensors_reply, "%1\r\n+peak\r\n*1\r\n+\033[2J\r\n",
                                       "-ERR none\r\n"}};
     char *arguments[] = {"--once"};
     struct said said;
