@@ -7,9 +7,10 @@ static uint8_t lower(uint8_t byte) {
     return byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte + 'a' - 'A') : byte;
 }
 
-/* The bytes of the text that match after one more byte, if `matched` did before. */
+/* The bytes of the text that match after one more byte, if `matched` of them, not all, did before. */
 static uint32_t step(const struct server_search *search, uint32_t matched, uint8_t byte) {
-    while (matched > 0 && search->part[matched] != byte) {
+    TN_ASSERT(matched < KERNEL_NOTE_MAX);
+    while (search->part[matched] != byte && matched > 0) {
         matched = search->again[matched - 1];
     }
     return matched + (search->part[matched] == byte);
