@@ -295,8 +295,12 @@ static void tenured_write(FILE *out) {
     item(out, "SIGHUP", "", "Read the file again; the log names the settings that need a restart.");
     section(out, "EXIT STATUS");
     item(out, "0", "", "Stopped by a signal.");
-    item(out, "1", "", "The engine halted because storage failed, or the last snapshot failed.");
-    item(out, "2", "", "The server could not start.");
+    item(
+        out, "1", "",
+        "The engine halted because storage failed, or the last snapshot failed; or a node of a cluster could not go on (event=behind, name_taken or copy_no_room).");
+    item(
+        out, "2", "",
+        "The server could not start, or a running node could not take over the log (event=lead_refused).");
     section(out, "SEE ALSO");
     (void)fputs(".BR tenure (1)\n", out);
 }
