@@ -10,6 +10,8 @@
  *     deadline that the clock has passed and the log has not is not judged over: then the command is
  *     logged, and takes effect after the deadline.
  *   - The log is asked whether it is ours before the look and after it, as for a read.
+ *   - A log that other nodes follow may show them a batch before its owner has the answer. So an
+ *     owner judges only while nothing is being committed.
  *   - The caller has no write under way: it would expect this command after that write. Only the caller
  *     knows that, so it asks for this.
  *
@@ -57,7 +59,8 @@ static void refuse_learn(_Atomic uint8_t *place, bool refused) {
 static bool refuse_pays(struct engine *engine, const struct kernel_command *command,
                         _Atomic uint8_t **ret_place) {
     bool idle = !atomic_load_explicit(&engine->busy, memory_order_relaxed);
-    if (!idle && !atomic_load_explicit(&engine->refuses_some, memory_order_relaxed)) {
+    bool some = atomic_load_explicit(&engine->refuses_some, memory_order_relaxed);
+    if (!idle && (engine->asks_owner || !some)) {
         return false;
     }
     *ret_place = refuse_place(engine, command);

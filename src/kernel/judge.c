@@ -17,10 +17,12 @@ static bool history_ends(const struct kernel *k, uint32_t lease, uint64_t now_ms
     return now_ms - lease_at(k, lease)->ended_ms >= keep_ms;
 }
 
-/* Whether it stays unknown: a lease that leaves history at `now_ms` makes those before it RETIRED. */
+/* Whether it stays unknown: a lease that leaves history at `now_ms` makes those before it RETIRED. A lease of
+ * a later position may be known to others already. */
 static bool is_unknown(const struct kernel *k, struct kernel_lease_id id, uint64_t now_ms) {
     uint32_t oldest = root_at(k)->history_head;
-    return id.lsn > root_at(k)->lsn || oldest == TN_NONE || !history_ends(k, oldest, now_ms);
+    return id.lsn <= root_at(k)->lsn &&
+           (oldest == TN_NONE || !history_ends(k, oldest, now_ms));
 }
 
 /* Whether the lease is at `now_ms` as it is now. */

@@ -27,7 +27,6 @@
  * page for each of many tables would be most of the process. */
 #define OS_HUGE_BYTES ((size_t)2 << 20)
 #define OS_HUGE_FROM ((size_t)512 << 10)
-#define OS_PAGE_BYTES ((size_t)4096)
 
 static enum tn_status status_of(int error) {
     switch (error) {
@@ -371,7 +370,8 @@ static void *memory_map(size_t bytes) {
 /* The place is chosen so that the first huge page begins OS_HUGE_FROM behind the start. The hints: a
  * kernel without huge pages refuses them and nothing is lost. */
 static void *memory_map_huge(size_t bytes) {
-    size_t rounded = (bytes + OS_PAGE_BYTES - 1) & ~(OS_PAGE_BYTES - 1);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t rounded = (bytes + page - 1) & ~(page - 1);
     uint8_t *all = memory_map(rounded + OS_HUGE_BYTES);
     if (all == NULL) {
         return NULL;

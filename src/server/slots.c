@@ -241,8 +241,8 @@ void server_slot_refuse(struct server_slot *slot, enum tn_result code, const cha
         protocol_render_refusal(&w, code, NULL);
     }
     TN_ASSERT(!w.out.overflow);
-    slot->answer.code = code;
-    slot->answer.http_status = (uint16_t)tn_result_http(code);
+    slot->answer =
+        (struct server_answer){.code = code, .http_status = (uint16_t)tn_result_http(code)};
     slot->len = (uint32_t)w.out.len;
     slot->done = true;
     server_count_refusal(slot->slots->counters, slot->row->id, code);

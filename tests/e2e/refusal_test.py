@@ -54,7 +54,7 @@ class Refusals(Asking):
                 ("STALE", ("TOUCH", lease["lease"], 2)),
                 ("HOLDER", ("RELEASE", lease["lease"], "other", 1)),
                 ("STATE", ("ACTIVATE", lease["lease"], "holder", 1)),
-                ("NOTFOUND", ("TOUCH", "0-999999999", 1)),
+                ("NOTFOUND", ("TOUCH", "0-1", 1)),
                 ("POOL_NOTFOUND", ("ALLOC", self.pool + "x", "other"))):
             self.unlogged(start, *words)
         self.assertGreaterEqual(self.figure("refusals"), before + 7)

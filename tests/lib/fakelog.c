@@ -424,6 +424,19 @@ static const struct log_verbs fake_verbs = {
     .close = fake_close,
 };
 
+/* Of one machine: nobody else can own it. */
+static const struct log_verbs fake_verbs_alone = {
+    .batch_max = fake_batch_max,
+    .load = fake_load,
+    .start = fake_start,
+    .lead = fake_lead,
+    .succession = fake_succession,
+    .append = fake_append,
+    .idle = fake_idle,
+    .stats = fake_stats,
+    .close = fake_close,
+};
+
 static const struct log_store_verbs fake_store_verbs = {
     .newest = fake_store_newest,
     .load = fake_store_load,
@@ -448,6 +461,11 @@ struct fakelog *fakelog_new(void) {
     pthread_mutex_init(&log->lock, NULL);
     pthread_cond_init(&log->changed, NULL);
     return log;
+}
+
+void fakelog_set_alone(struct fakelog *log) {
+    assert_false(log->open);
+    log->log.verbs = &fake_verbs_alone;
 }
 
 void fakelog_free(struct fakelog *log) {

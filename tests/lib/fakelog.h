@@ -20,6 +20,9 @@ void fakelog_free(struct fakelog *log);
 struct log *fakelog_base(struct fakelog *log);
 struct log_store *fakelog_store(struct fakelog *log);
 
+/* Makes it the log of a single machine, before it is opened: it is always owned. */
+void fakelog_set_alone(struct fakelog *log);
+
 /* Answers from a thread of its own instead of inside append. */
 void fakelog_set_threaded(struct fakelog *log, bool threaded);
 

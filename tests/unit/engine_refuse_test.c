@@ -8,6 +8,12 @@ static void one_open(struct world *world) {
     ekit_run_ok(world->engine, ekit_pool(&world->command, "p", 1, 1, 60), &world->answer);
 }
 
+/* The same on a log that nobody else follows. */
+static void one_open_alone(struct world *world) {
+    fakelog_set_alone(world->log);
+    one_open(world);
+}
+
 static bool refuses(struct world *world, const struct ekit_command *command) {
     world->answer.result = (struct kernel_result){.code = TN_R_OK};
     return engine_refuses(world->engine, &command->decoded, &world->answer.result);
@@ -56,9 +62,11 @@ static void a_refusal_appends_nothing(void **state) {
     lease.epoch++;
     assert_true(refuses(world, ekit_touch(&world->command, &lease, NULL)));
     assert_int_equal(world->answer.result.code, TN_R_STALE);
-    lease.lease.lsn += 100;
+    lease.lease.lsn = 1; /* a position that is not a lease's */
     assert_true(refuses(world, ekit_release(&world->command, &lease, "holder")));
     assert_int_equal(world->answer.result.code, TN_R_NOTFOUND);
+    lease.lease.lsn = world_lsn(world) + 1;
+    assert_false(refuses(world, ekit_release(&world->command, &lease, "holder")));
     assert_int_equal(ekit_hash(world->engine), hash);
 }
 
@@ -81,7 +89,7 @@ static void a_grant_under_way_refuses_nobody(void **state) {
     struct world *world = *state;
     struct asyncs *asyncs = asyncs_new();
     struct kernel_result lease;
-    one_open(world);
+    one_open_alone(world);
     hold(world, &lease);
     expect_refusals(world);
     ekit_run_ok(world->engine, ekit_release(&world->command, &lease, "holder"), &world->answer);
@@ -101,7 +109,7 @@ static void a_release_under_way_frees_nothing(void **state) {
     struct world *world = *state;
     struct asyncs *asyncs = asyncs_new();
     struct kernel_result lease;
-    one_open(world);
+    one_open_alone(world);
     hold(world, &lease);
     expect_refusals(world);
     uint64_t lsn = world_lsn(world);
@@ -119,12 +127,33 @@ static void a_release_under_way_frees_nothing(void **state) {
     asyncs_free(asyncs);
 }
 
+/* Standbys may show the release before the owner knows that it is committed. */
+static void a_release_under_way_in_a_cluster_is_waited_for(void **state) {
+    struct world *world = *state;
+    struct asyncs *asyncs = asyncs_new();
+    struct kernel_result lease;
+    one_open(world);
+    hold(world, &lease);
+    expect_refusals(world);
+    fakelog_set_threaded(world->log, true);
+    fakelog_gate_shut(world->log);
+    ekit_release(&world->command, &lease, "holder");
+    assert_int_equal(engine_submit(world->engine, &asyncs->of[0].request, &world->command.decoded),
+                     TN_R_OK);
+    fakelog_gate_wait(world->log);
+    assert_false(refuses_alloc(world));
+    fakelog_gate_open(world->log);
+    asyncs_wait(asyncs, 1);
+    world_close(world);
+    asyncs_free(asyncs);
+}
+
 /* After a release that waits to be committed, one attempt is worth logging, and no more. */
 static void one_attempt_follows_each_release(void **state) {
     struct world *world = *state;
     struct asyncs *asyncs = asyncs_new();
     struct kernel_result lease;
-    one_open(world);
+    one_open_alone(world);
     hold(world, &lease);
     expect_refusals(world);
     uint64_t lsn = world_lsn(world);
@@ -255,7 +284,7 @@ static void a_pool_that_grants_is_not_judged_for_long(void **state) {
     struct asyncs *asyncs = asyncs_new();
     struct kernel_result lease;
     struct ekit_command command;
-    one_open(world);
+    one_open_alone(world);
     hold(world, &lease);
     fakelog_set_threaded(world->log, true);
     fakelog_gate_shut(world->log);
@@ -284,6 +313,7 @@ int main(void) {
         WORLD_TEST(an_operation_is_logged),
         WORLD_TEST(a_grant_under_way_refuses_nobody),
         WORLD_TEST(a_release_under_way_frees_nothing),
+        WORLD_TEST(a_release_under_way_in_a_cluster_is_waited_for),
         WORLD_TEST(one_attempt_follows_each_release),
         WORLD_TEST(a_passed_deadline_refuses_nobody),
         WORLD_TEST(only_the_owner_refuses),
