@@ -77,6 +77,10 @@ static bool generation_next(const struct replica *r, uint64_t *ret_shard) {
 
 static void restored_begin(struct replica *r, const struct replica_head *head) {
     uint64_t shard;
+    if (head->state_version > r->options.state_version) {
+        replica_version_refuse(r, head);
+        return;
+    }
     if (head->lsn > replica_applied(r)) {
         replica_in_trouble(r, REPLICA_TROUBLE_NEWER,
                            "etcd has log position %" PRIu64 ", this directory %" PRIu64, head->lsn,
@@ -269,6 +273,13 @@ static bool key_is(const struct replica *r, const struct etcd_kv *kv, const char
     return tn_bytes_equal(kv->key, replica_key_bytes(&key));
 }
 
+/* The member has told its version, and the version will do. */
+static bool etcd_is_judged(struct replica *r) {
+    struct etcd_info info;
+    etcd_info(r->writer, &info);
+    return info.version[0] != '\0' && replica_etcd_suits(r);
+}
+
 /* --cluster-init: all keys under the prefix, the first ones. */
 static void on_looked(void *ctx, const struct etcd_answer *answer) {
     struct replica *r = ctx;
@@ -284,6 +295,9 @@ static void on_looked(void *ctx, const struct etcd_answer *answer) {
         return;
     }
     replica_answered(r);
+    if (!etcd_is_judged(r)) {
+        return;
+    }
     const struct etcd_kv *kv = answer->found.kvs;
     if (answer->found.count == 0) {
         init_begin(r);

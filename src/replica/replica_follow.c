@@ -28,7 +28,7 @@ enum applied {
     APPLIED_OLD,     /* it was there before */
     APPLIED_GAP,     /* it is not the next one */
     APPLIED_BAD,     /* it is not what a sound store has */
-    APPLIED_VERSION, /* of another version of the state */
+    APPLIED_VERSION, /* of a newer version of the state: older ones are applied */
     APPLIED_LATER,   /* no room */
     APPLIED_NEVER,   /* the engine takes no more */
 };
@@ -201,7 +201,8 @@ static bool change_take(struct replica *r, const struct etcd_change *change) {
                 "head");
             return false;
         }
-        if (head.lsn < replica_applied(r)) { /* not in a store that goes on: look at it as it is */
+        /* Not in a store that goes on; or a newer program owns the log now: a read tells. */
+        if (head.lsn < replica_applied(r) || head.state_version > r->options.state_version) {
             replica_follow_restart(r, 0);
             return false;
         }
@@ -300,9 +301,7 @@ static bool keys_judge(struct replica *r, const struct etcd_answer *answer,
         return false;
     }
     if (ret_head->state_version > r->options.state_version) {
-        replica_in_trouble(r, REPLICA_TROUBLE_VERSION,
-                           "the log has state version %" PRIu32 ", this node knows %" PRIu32,
-                           ret_head->state_version, r->options.state_version);
+        replica_version_refuse(r, ret_head);
         replica_follow_restart(r, SLOW_MS);
         return false;
     }
@@ -348,11 +347,13 @@ static void batches_take(struct replica *r, const struct etcd_answer *answer,
     }
     chain_learn(r, head);
     replica_tell_applied(r);
-    if (found->more && !beyond) {
+    /* The next batch, if there is one, is the first key of an answer: without progress it is not there. */
+    uint64_t applied = replica_applied(r);
+    if (found->more && !beyond && head->lsn > applied && applied > r->follow.floor_lsn) {
         replica_follow_restart(r, 0);
         return;
     }
-    if (head->lsn > replica_applied(r)) { /* of the same revision: it is not there any more */
+    if (head->lsn > applied) { /* of the same revision: it is not there any more */
         replica_in_trouble(r, REPLICA_TROUBLE_BEHIND, "log position %" PRIu64,
                            r->position.next_lsn);
         replica_follow_restart(r, SLOW_MS);

@@ -212,14 +212,14 @@ static void node_take(struct replica *r, struct replica_node *out, unsigned *cou
             node.skew_ms = before->skew_ms;
             node.lives = before->lives;
         } else {
-            node.lives = true;
+            node.lives = r->now_ms - r->keep.listed_ms < 2 * (uint64_t)REPLICA_BEAT_MS;
         }
     }
     out[(*count)++] = node;
 }
 
 /* Clocks that differ from those of most others make takeovers wait for T longer. A record that was only found
- * may be of any time: all nodes may have been down. */
+ * may be of any time: all nodes, or etcd, may have been down. */
 static void skew_judge(struct replica *r) {
     unsigned others = 0;
     unsigned apart = 0;
@@ -284,6 +284,7 @@ static void on_listed(void *ctx, const struct etcd_answer *answer) {
     r->node_count = count;
     replica_unlock(r);
     free(nodes);
+    r->keep.listed_ms = r->now_ms;
     skew_judge(r);
     config_judge(r);
     replica_leader_tell(r);
@@ -304,7 +305,7 @@ static void list(struct replica *r) {
     struct replica_key first = replica_key_of(r, "node/");
     struct replica_key end = replica_key_of(r, "node0");
     struct etcd_range range = {.keys = {replica_key_bytes(&first), replica_key_bytes(&end)},
-                               .limit = REPLICA_NODES_MAX};
+                               .limit = REPLICA_RECORDS_READ};
     r->keep.listing = range_send(r, range, on_listed);
     r->keep.list_ms = r->now_ms + (leader_is_unknown(r) ? REPLICA_BEAT_MS / 10 : REPLICA_BEAT_MS);
 }

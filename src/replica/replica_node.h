@@ -20,6 +20,7 @@
 #include "replica/replica_head.h"
 
 #define REPLICA_NODES_MAX 16u
+#define REPLICA_RECORDS_READ 1024u /* keys under node/ in one answer: not all need be records */
 #define REPLICA_ADDRESS_MAX 127u
 #define REPLICA_LABEL_MAX 63u /* of a version */
 #define REPLICA_NODE_BYTES_MAX \
@@ -42,7 +43,7 @@ struct replica_node {
     /* Not in the record. */
     uint64_t seen_ms; /* boot time of the reader when it last saw a change of the record */
     uint64_t age_ms;  /* since then */
-    bool lives;       /* the reader has seen a change: it was not only found */
+    bool lives;       /* the reader has seen it change between two looks: it was not only found */
     int64_t skew_ms;  /* its wall clock before ours, when it was seen */
 };
 

@@ -26,6 +26,7 @@
 #define SEED_DIR "seed"
 #define ASIDE_DIR "set-aside"
 #define FETCHED "fetched.tmp"
+#define LOOK_BATCHES 16u /* foreign keys may come first */
 
 struct seed {
     const struct replica_options *options;
@@ -55,6 +56,27 @@ static void nodes_take(struct seed *seed, const struct etcd_found *found) {
     }
 }
 
+/* The first LSN of the oldest batch. Keys of other programs are passed over; false: there are only such keys in
+ * the answer, and etcd has more. */
+static bool oldest_take(struct seed *seed, const struct etcd_found *found) {
+    size_t before = strlen(seed->prefix) + strlen("log/");
+    seed->oldest = seed->head.lsn + 1;
+    for (uint32_t i = 0; i < found->count; i++) {
+        struct tn_bytes key = found->kvs[i].key;
+        struct log_batch batch;
+        struct replica_stamp stamp;
+        uint64_t lsn = 0;
+        if (key.len == before + REPLICA_KEY_DIGITS &&
+            replica_key_read(tn_bytes_of(key.at + before, REPLICA_KEY_DIGITS), &lsn) &&
+            lsn <= seed->head.lsn &&
+            replica_batch_decode(found->kvs[i].value, lsn, &batch, &stamp) != TN_CORRUPT) {
+            seed->oldest = lsn;
+            return true;
+        }
+    }
+    return !found->more;
+}
+
 static void not_answered(struct seed *seed, const struct etcd_answer *answer) {
     char line[ETCD_MESSAGE_MAX + 128];
     seed->refused = answer->reason == ETCD_DENIED || answer->reason == ETCD_UNTRUSTED;
@@ -78,28 +100,20 @@ static void on_looked(void *ctx, const struct etcd_answer *answer) {
     }
     const struct etcd_found *cluster = &answer->ops[0].found;
     const struct etcd_found *head = &answer->ops[1].found;
-    const struct etcd_found *first = &answer->ops[2].found;
     seed->answered = true;
     if (cluster->count == 0 || cluster->kvs[0].value.len != REPLICA_CLUSTER_BYTES ||
         head->count == 0 || replica_head_decode(head->kvs[0].value, &seed->head) != TN_OK) {
         return; /* the replicated log says what is wrong */
     }
     memcpy(seed->cluster, cluster->kvs[0].value.at, REPLICA_CLUSTER_BYTES);
-    seed->oldest = seed->head.lsn + 1;
-    if (first->count > 0) {
-        struct tn_bytes key = first->kvs[0].key;
-        uint32_t before = key.len > REPLICA_KEY_DIGITS ? key.len - REPLICA_KEY_DIGITS : 0;
-        if (!replica_key_read(tn_bytes_of(key.at + before, key.len - before), &seed->oldest)) {
-            return;
-        }
-    }
     nodes_take(seed, &answer->ops[3].found);
-    seed->begun = true;
+    seed->begun = oldest_take(seed, &answer->ops[2].found);
 }
 
 static void look(struct seed *seed, struct etcd *etcd, uint64_t now_ms) {
-    char keys[6][REPLICA_PREFIX_MAX + 16];
-    static const char *const names[] = {"cluster", "head", "log/", "log0", "node/", "node0"};
+    char keys[6][REPLICA_PREFIX_MAX + 32];
+    static const char *const names[] = {"cluster", "head",  "log/0000000000000000",
+                                        "log0",    "node/", "node0"};
     struct tn_bytes bytes[6];
     for (unsigned i = 0; i < 6; i++) {
         int len = snprintf(keys[i], sizeof keys[i], "%s%s", seed->prefix, names[i]);
@@ -108,8 +122,8 @@ static void look(struct seed *seed, struct etcd *etcd, uint64_t now_ms) {
     struct etcd_op gets[] = {
         {.kind = ETCD_GET, .keys = {.key = bytes[0]}},
         {.kind = ETCD_GET, .keys = {.key = bytes[1]}},
-        {.kind = ETCD_GET, .keys = {bytes[2], bytes[3]}, .limit = 1},
-        {.kind = ETCD_GET, .keys = {bytes[4], bytes[5]}, .limit = REPLICA_NODES_MAX},
+        {.kind = ETCD_GET, .keys = {bytes[2], bytes[3]}, .limit = LOOK_BATCHES},
+        {.kind = ETCD_GET, .keys = {bytes[4], bytes[5]}, .limit = REPLICA_RECORDS_READ},
     };
     struct etcd_request request = {.verb = ETCD_TXN, .txn = {.then = gets, .then_count = 4}};
     seed->done = etcd_submit(etcd, &request, now_ms + REPLICA_READ_MS, on_looked, seed) != TN_OK;
@@ -254,13 +268,16 @@ static enum tn_status fetch(struct seed *seed, const struct log_dir *dir, uint64
     (void)log_fail(
         error, status,
         "log position %" PRIu64 " is not in etcd, and no other node that is registered "
-        "there has both the log up to there and an HTTP address to fetch a snapshot from",
-        (seed->has_file ? seed->file.lsn : 0) + 1);
+        "there has the log up to there, an HTTP address to fetch a snapshot from, and a program "
+        "that is not newer than this one (state version %" PRIu32 ")",
+        (seed->has_file ? seed->file.lsn : 0) + 1, seed->options->state_version);
     qsort(seed->nodes, seed->node_count, sizeof seed->nodes[0], snapshot_order);
     for (unsigned i = 0; i < seed->node_count && status != TN_OK; i++) {
         const struct replica_node *node = &seed->nodes[i];
-        /* A node that has applied enough takes a snapshot when it is asked for one. */
+        /* A node that has applied enough takes a snapshot when it is asked for one. This program cannot
+         * load a snapshot of a newer one. */
         if (node->applied_lsn + 1 >= seed->oldest && node->http[0] != '\0' &&
+            node->state_version <= seed->options->state_version &&
             strcmp(node->name, seed->options->node) != 0) {
             status = fetch_from(seed, node, dir, ret_lsn, error);
         }

@@ -127,6 +127,7 @@ struct replica_mark {
 struct replica_keep {
     bool beating, listing, trimming, compacting;
     uint64_t beat_ms, list_ms, trim_ms, compact_ms;
+    uint64_t listed_ms;                   /* when the table of nodes was last read */
     uint64_t beat, began_ms;              /* of the last record; when this process began */
     uint8_t said[REPLICA_NODE_BYTES_MAX]; /* this node's record as etcd has it, as far as known */
     uint32_t said_len;
@@ -200,8 +201,8 @@ struct replica {
     struct replica_keep keep;
     uint64_t nonces;
     uint64_t now_ms;
-    char etcd_told[ETCD_VERSION_MAX + 1]; /* a version of etcd that was warned about */
-    uint64_t unreachable_ms;              /* since when etcd has not answered; 0: it has */
+    char etcd_told[2][ETCD_VERSION_MAX + 1]; /* by client: the version it warned about */
+    uint64_t unreachable_ms;                 /* since when etcd has not answered; 0: it has */
     char leader_told[LOG_LEADER_MAX + 1];
     bool owned_told, ever_told;
     bool closing;     /* the follower is told nothing any more */
@@ -292,6 +293,8 @@ void replica_answered(struct replica *r); /* etcd has answered */
 void replica_unanswered(struct replica *r, const struct etcd_answer *answer);
 /* Whether the versions of the members behind both connections, as far as known, can be used. */
 bool replica_etcd_suits(struct replica *r);
+/* A newer program owns the log. */
+void replica_version_refuse(struct replica *r, const struct replica_head *head);
 
 /* replica_swap.c */
 void replica_swap_begin(struct replica *r); /* the owner's decisions, from first contact on */

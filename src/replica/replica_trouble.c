@@ -1,4 +1,5 @@
 /* Why a node does not do its part: noted, said once, and over again. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -100,12 +101,14 @@ void replica_unanswered(struct replica *r, const struct etcd_answer *answer) {
     }
 }
 
-/* Once for each version: members are upgraded one after the other. */
-static void etcd_warn(struct replica *r, const struct etcd_info *info, enum etcd_fitness fitness) {
-    if (strcmp(r->etcd_told, info->version) == 0) {
+/* Once for each version, for each of the two clients: members are upgraded one after the other. */
+static void etcd_warn(struct replica *r, unsigned client, const struct etcd_info *info,
+                      enum etcd_fitness fitness) {
+    if (strcmp(r->etcd_told[0], info->version) == 0 ||
+        strcmp(r->etcd_told[1], info->version) == 0) {
         return;
     }
-    memcpy(r->etcd_told, info->version, sizeof r->etcd_told);
+    memcpy(r->etcd_told[client], info->version, sizeof r->etcd_told[client]);
     replica_notice(r, "event=etcd_version version=%s endpoint=%s text=\"%s\"", info->version,
                    info->endpoint,
                    fitness == ETCD_FAULTY
@@ -126,9 +129,15 @@ bool replica_etcd_suits(struct replica *r) {
             return false;
         }
         if (fitness != ETCD_FIT) {
-            etcd_warn(r, &info, fitness);
+            etcd_warn(r, i, &info, fitness);
         }
     }
     replica_trouble_over(r, REPLICA_TROUBLE_ETCD_VERSION);
     return true;
+}
+
+void replica_version_refuse(struct replica *r, const struct replica_head *head) {
+    replica_in_trouble(r, REPLICA_TROUBLE_VERSION,
+                       "the log has state version %" PRIu32 ", this node knows %" PRIu32,
+                       head->state_version, r->options.state_version);
 }

@@ -35,6 +35,33 @@ static void after_an_outage_of_all_nodes_no_clock_is_called_wrong(void **state) 
     group_close(&group);
 }
 
+/* The records that the nodes find when etcd is back are as old as its outage. */
+static void etcd_is_away(uint64_t after_ms) {
+    group_appends(group_begin(&group, 3), 5);
+    group_run(&group, after_ms);
+    for (unsigned member = 0; member < 3; member++) {
+        fakeetcd_stop(group.fake, member);
+    }
+    group_run(&group, 60000);
+    for (unsigned member = 0; member < 3; member++) {
+        fakeetcd_start(group.fake, member);
+    }
+    group_appends(group_await_owner(&group, 30000), 5);
+    group_run(&group, 20000);
+    for (unsigned n = 0; n < 3; n++) {
+        assert_false(is_told(&group.nodes[n]));
+    }
+    group_close(&group);
+}
+
+/* At any moment between two records of a node. */
+static void after_an_outage_of_etcd_no_clock_is_called_wrong(void **state) {
+    (void)state;
+    for (uint64_t after_ms = 20000; after_ms < 25000; after_ms += 1000) {
+        etcd_is_away(after_ms);
+    }
+}
+
 static void a_node_with_another_clock_than_the_others_is_told(void **state) {
     static const int64_t offs[] = {HOURS_MS, -HOURS_MS};
     (void)state;
@@ -86,6 +113,7 @@ static void a_cold_node_with_a_wrong_clock_goes_by_the_time_of_the_log(void **st
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(after_an_outage_of_all_nodes_no_clock_is_called_wrong),
+        cmocka_unit_test(after_an_outage_of_etcd_no_clock_is_called_wrong),
         cmocka_unit_test(a_node_with_another_clock_than_the_others_is_told),
         cmocka_unit_test(a_cold_node_with_a_wrong_clock_goes_by_the_time_of_the_log),
     };

@@ -178,6 +178,69 @@ static void keys_of_no_meaning_are_passed_over(void **state) {
     goes_on();
 }
 
+/* More of them than one read has, right after the next log position. */
+static void keys_after_the_log_put(void) {
+    for (unsigned i = 0; i < 40; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s-%u", log_name(head_now().lsn + 1), i);
+        garbage_put(name);
+    }
+}
+
+static void many_keys_after_the_log_are_passed_over(void **state) {
+    (void)state;
+    struct group_node *owner = group_begin(&group, 2);
+    group_appends(owner, 10);
+    keys_after_the_log_put();
+    group_start(&group, 2, NULL);
+    goes_on();
+}
+
+static void many_keys_in_place_of_the_next_batch_end_all(void **state) {
+    (void)state;
+    (void)begin();
+    keys_after_the_log_put();
+    struct replica_head head = head_now();
+    head.epoch++;
+    head.lsn += 100;
+    head_put(&head);
+    all_end_in(REPLICA_TROUBLE_BEHIND);
+}
+
+static void keys_before_the_log_put(void) {
+    garbage_put("log/");
+    garbage_put(log_name(0));
+    garbage_put("log/0000000000000000-");
+    garbage_put("log/000000000000000z");
+    garbage_put(log_name(1));
+}
+
+/* The log is trimmed, and a node begins with a snapshot. */
+static void a_node_is_seeded_beside_keys_of_no_meaning(void **state) {
+    static const struct group_start seeds = {.seed = true};
+    (void)state;
+    struct group_node *owner = begin();
+    struct group_node *other = &group.nodes[(owner->n + 1) % 3];
+    struct group_node *third = &group.nodes[(owner->n + 2) % 3];
+    for (unsigned i = 0; i < 100; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "node/!%u", i);
+        garbage_put(name);
+    }
+    group_run(&group, 20000);
+    group_snapshot(owner);
+    group_snapshot(other);
+    group_run(&group, 20000);
+    group_appends(owner, 2);
+    group_run(&group, 20000);
+    keys_before_the_log_put();
+    group_stop(&group, third->n);
+    group_wipe(&group, third->n);
+    group_start(&group, third->n, &seeds);
+    assert_int_equal(third->seeded_lsn, 10);
+    goes_on();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_that_is_none_ends_all),
@@ -189,6 +252,9 @@ int main(void) {
         cmocka_unit_test(a_node_that_starts_beside_such_a_batch_follows),
         cmocka_unit_test(batches_that_are_gone_are_not_missed),
         cmocka_unit_test(keys_of_no_meaning_are_passed_over),
+        cmocka_unit_test(many_keys_after_the_log_are_passed_over),
+        cmocka_unit_test(many_keys_in_place_of_the_next_batch_end_all),
+        cmocka_unit_test(a_node_is_seeded_beside_keys_of_no_meaning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

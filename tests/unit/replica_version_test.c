@@ -81,6 +81,82 @@ static void a_running_node_stops_at_the_first_batch_of_a_newer_version(void **st
     group_close(&group);
 }
 
+static void a_running_node_stops_at_the_first_head_of_a_newer_version(void **state) {
+    struct group_start newer = {.state_version = GROUP_STATE_VERSION + 1};
+    (void)state;
+    struct group_node *old = group_begin(&group, 2);
+    struct group_node *other = &group.nodes[1 - old->n];
+    group_start(&group, 2, &newer);
+    assert_true(group_settle(&group, 5000));
+    other->hangs_until_ms = group.now_ms + 6000;
+    group_kill(&group, old->n);
+    assert_ptr_equal(group_await_owner(&group, 5000), &group.nodes[2]);
+    group_run(&group, 7000);
+    expect_trouble(other->n, REPLICA_TROUBLE_VERSION);
+    group_close(&group);
+}
+
+/* A newer standby has the newest snapshot, but the older program could not load it. */
+static void a_node_takes_no_snapshot_of_a_newer_version(void **state) {
+    struct group_start newer = {.state_version = GROUP_STATE_VERSION + 1};
+    struct group_start seeds = {.seed = true};
+    (void)state;
+    struct group_node *owner = group_begin(&group, 2);
+    struct group_node *other = &group.nodes[1 - owner->n];
+    group_stop(&group, other->n);
+    group_start(&group, other->n, &newer);
+    group_appends(owner, 20);
+    assert_true(group_settle(&group, 5000));
+    group_snapshot(owner);
+    group_snapshot(other);
+    group_run(&group, 20000);
+    group_appends(owner, 2);
+    assert_true(group_settle(&group, 5000));
+    group_snapshot(other);
+    group_run(&group, 20000);
+    group_start(&group, 2, &seeds);
+    assert_int_equal(group.nodes[2].seeded_lsn, 20);
+    assert_true(group_settle(&group, 5000));
+    group_stop(&group, 2);
+    group_wipe(&group, 2);
+    group_kill(&group, owner->n);
+    group_start(&group, 2, &seeds);
+    assert_null(group.nodes[2].log);
+    assert_string_equal(group.nodes[2].notice, "it does not answer");
+    group_close(&group);
+}
+
+static void a_newer_head_is_not_replaced_by_the_directory_of_an_older_program(void **state) {
+    struct group_start newer = {.state_version = GROUP_STATE_VERSION + 1};
+    struct group_start restored = {.restored = true};
+    (void)state;
+    struct group_node *old = group_begin(&group, 1);
+    group_appends(old, 5);
+    group_start(&group, 2, &newer);
+    assert_true(group_settle(&group, 5000));
+    group_stop(&group, old->n);
+    assert_ptr_equal(group_await_owner(&group, 10000), &group.nodes[2]);
+    group_stop(&group, 2);
+    group_start(&group, old->n, &restored);
+    expect_trouble(old->n, REPLICA_TROUBLE_VERSION);
+    group_close(&group);
+}
+
+static void no_cluster_begins_in_an_etcd_that_is_too_old(void **state) {
+    static const char key[] = GROUP_PREFIX "head";
+    struct group_start init = {.init = true};
+    struct tn_bytes found;
+    (void)state;
+    group_open(&group, 1);
+    fakeetcd_set_version(group.fake, "3.3.27");
+    group_start(&group, 0, &init);
+    expect_trouble(0, REPLICA_TROUBLE_ETCD_VERSION);
+    assert_false(fakeetcd_value(group.fake, tn_bytes_of(key, sizeof key - 1), &found));
+    fakeetcd_set_version(group.fake, "3.4.0");
+    group_appends(group_await_owner(&group, 10000), 3);
+    group_close(&group);
+}
+
 static void an_etcd_that_is_too_old_is_refused_and_an_unknown_one_told(void **state) {
     (void)state;
     struct group_node *owner = group_begin(&group, 1);
@@ -107,6 +183,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_newer_version_follows_an_older_owner_and_is_followed_by_none),
         cmocka_unit_test(a_running_node_stops_at_the_first_batch_of_a_newer_version),
+        cmocka_unit_test(a_running_node_stops_at_the_first_head_of_a_newer_version),
+        cmocka_unit_test(a_node_takes_no_snapshot_of_a_newer_version),
+        cmocka_unit_test(a_newer_head_is_not_replaced_by_the_directory_of_an_older_program),
+        cmocka_unit_test(no_cluster_begins_in_an_etcd_that_is_too_old),
         cmocka_unit_test(an_etcd_that_is_too_old_is_refused_and_an_unknown_one_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
