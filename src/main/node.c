@@ -169,7 +169,7 @@ static void lead_refused(struct node *node, const char *reason) {
 /* A state cannot be replaced while it is served: the next start does it. A name is freed by the other node. */
 static void end_check(struct node *node) {
     static const char *const events[] = {
-        [NODE_FULL] = "disk_full", [NODE_BEHIND] = "behind", [NODE_DUPLICATE] = "name_taken"};
+        [NODE_FULL] = "copy_no_room", [NODE_BEHIND] = "behind", [NODE_DUPLICATE] = "name_taken"};
     char reason[NODE_REASON_MAX];
     enum node_end end = node->ends ? NODE_GOES_ON : node_log_end(node, reason);
     if (end != NODE_GOES_ON) {
