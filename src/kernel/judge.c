@@ -21,8 +21,7 @@ static bool history_ends(const struct kernel *k, uint32_t lease, uint64_t now_ms
  * a later position may be known to others already. */
 static bool is_unknown(const struct kernel *k, struct kernel_lease_id id, uint64_t now_ms) {
     uint32_t oldest = root_at(k)->history_head;
-    return id.lsn <= root_at(k)->lsn &&
-           (oldest == TN_NONE || !history_ends(k, oldest, now_ms));
+    return id.lsn <= root_at(k)->lsn && (oldest == TN_NONE || !history_ends(k, oldest, now_ms));
 }
 
 /* Whether the lease is at `now_ms` as it is now. */

@@ -26,6 +26,7 @@ struct snapshot {
 struct fakelog {
     struct log log;
     struct log_store store;
+    struct log_verbs verbs;
     pthread_mutex_t lock;
     pthread_cond_t changed;
 
@@ -424,19 +425,6 @@ static const struct log_verbs fake_verbs = {
     .close = fake_close,
 };
 
-/* Of one machine: nobody else can own it. */
-static const struct log_verbs fake_verbs_alone = {
-    .batch_max = fake_batch_max,
-    .load = fake_load,
-    .start = fake_start,
-    .lead = fake_lead,
-    .succession = fake_succession,
-    .append = fake_append,
-    .idle = fake_idle,
-    .stats = fake_stats,
-    .close = fake_close,
-};
-
 static const struct log_store_verbs fake_store_verbs = {
     .newest = fake_store_newest,
     .load = fake_store_load,
@@ -453,7 +441,8 @@ static const struct log_store_verbs fake_store_verbs = {
 struct fakelog *fakelog_new(void) {
     struct fakelog *log = calloc(1, sizeof *log);
     assert_non_null(log);
-    log->log.verbs = &fake_verbs;
+    log->verbs = fake_verbs;
+    log->log.verbs = &log->verbs;
     log->store.verbs = &fake_store_verbs;
     log->owned = true;
     log->batches = calloc(BATCHES_MAX, sizeof *log->batches);
@@ -463,9 +452,12 @@ struct fakelog *fakelog_new(void) {
     return log;
 }
 
+/* Of one machine: nobody else can own it. */
 void fakelog_set_alone(struct fakelog *log) {
     assert_false(log->open);
-    log->log.verbs = &fake_verbs_alone;
+    log->verbs.owned = NULL;
+    log->verbs.nodes = NULL;
+    log->verbs.resign = NULL;
 }
 
 void fakelog_free(struct fakelog *log) {
@@ -525,16 +517,19 @@ void fakelog_set_threaded(struct fakelog *log, bool threaded) {
     log->threaded = threaded;
 }
 
-void fakelog_expire(struct fakelog *log) {
+static void flag_set(struct fakelog *log, bool *flag, bool value) {
     pthread_mutex_lock(&log->lock);
-    log->owned = false;
+    *flag = value;
+    pthread_cond_broadcast(&log->changed);
     pthread_mutex_unlock(&log->lock);
 }
 
+void fakelog_expire(struct fakelog *log) {
+    flag_set(log, &log->owned, false);
+}
+
 void fakelog_renew(struct fakelog *log) {
-    pthread_mutex_lock(&log->lock);
-    log->owned = true;
-    pthread_mutex_unlock(&log->lock);
+    flag_set(log, &log->owned, true);
 }
 
 void fakelog_owner_soon(struct fakelog *log, bool owned, const char *leader) {
@@ -590,16 +585,11 @@ enum tn_status fakelog_hand(struct fakelog *log, unsigned n) {
 }
 
 void fakelog_gate_shut(struct fakelog *log) {
-    pthread_mutex_lock(&log->lock);
-    log->shut = true;
-    pthread_mutex_unlock(&log->lock);
+    flag_set(log, &log->shut, true);
 }
 
 void fakelog_gate_open(struct fakelog *log) {
-    pthread_mutex_lock(&log->lock);
-    log->shut = false;
-    pthread_cond_broadcast(&log->changed);
-    pthread_mutex_unlock(&log->lock);
+    flag_set(log, &log->shut, false);
 }
 
 void fakelog_gate_wait(struct fakelog *log) {
@@ -611,16 +601,11 @@ void fakelog_gate_wait(struct fakelog *log) {
 }
 
 void fakelog_snapshot_gate_shut(struct fakelog *log) {
-    pthread_mutex_lock(&log->lock);
-    log->snapshot_shut = true;
-    pthread_mutex_unlock(&log->lock);
+    flag_set(log, &log->snapshot_shut, true);
 }
 
 void fakelog_snapshot_gate_open(struct fakelog *log) {
-    pthread_mutex_lock(&log->lock);
-    log->snapshot_shut = false;
-    pthread_cond_broadcast(&log->changed);
-    pthread_mutex_unlock(&log->lock);
+    flag_set(log, &log->snapshot_shut, false);
 }
 
 void fakelog_snapshot_gate_wait(struct fakelog *log) {
