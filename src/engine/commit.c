@@ -288,7 +288,6 @@ static struct engine_batch *commit_take(struct engine *engine) {
     TN_ASSERT(engine->filling->count == 0);
     engine->committing = batch->count;
     atomic_store_explicit(&engine->freeing, 0, memory_order_relaxed);
-    atomic_store_explicit(&engine->contended, false, memory_order_relaxed);
     pthread_cond_broadcast(&engine->room);
     pthread_mutex_unlock(&engine->submit_lock);
     return batch;

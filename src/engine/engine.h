@@ -257,9 +257,6 @@ void engine_execute(struct engine *engine, const struct kernel_command *command,
  * and value_capacity of *ret_result stay. */
 bool engine_refuses(struct engine *engine, const struct kernel_command *command,
                     struct kernel_result *ret_result);
-/* Whether a value is released in the batch that is being filled, and a request for a value was refused
- * lately and could be granted with it: worth a moment before engine_submit_now. */
-bool engine_hopes(const struct engine *engine);
 
 /* Commits a tick and, if metrics are wanted, looks whether some are due. */
 enum tn_result engine_tick(struct engine *engine);

@@ -198,7 +198,6 @@ struct engine {
     uint64_t overloads;
     /* Changed under submit_lock; looked at by any thread. */
     _Atomic bool busy;        /* a request waits or is being committed */
-    _Atomic bool contended;   /* a request for values was refused since the last batch was taken */
     _Atomic uint32_t freeing; /* releases in the filling batch, less the requests after them */
 
     /* The leader's own. */

@@ -81,17 +81,9 @@ static bool refuse_look(struct engine *engine, const struct kernel_command *comm
 }
 
 /* Whether a command that the state refuses may be granted after a release in the filling batch. */
-static bool refuse_hopes(struct engine *engine, const struct kernel_command *command) {
-    if ((command->fields & KERNEL_F_CLAIMS) == 0) {
-        return false;
-    }
-    if (atomic_load_explicit(&engine->freeing, memory_order_relaxed) > 0) {
-        return true;
-    }
-    if (!atomic_load_explicit(&engine->contended, memory_order_relaxed)) {
-        atomic_store_explicit(&engine->contended, true, memory_order_relaxed);
-    }
-    return false;
+static bool refuse_hopes(const struct engine *engine, const struct kernel_command *command) {
+    return (command->fields & KERNEL_F_CLAIMS) != 0 &&
+           atomic_load_explicit(&engine->freeing, memory_order_relaxed) > 0;
 }
 
 bool engine_refuses(struct engine *engine, const struct kernel_command *command,
@@ -114,9 +106,4 @@ bool engine_refuses(struct engine *engine, const struct kernel_command *command,
     }
     atomic_fetch_add_explicit(&engine->refusals, 1, memory_order_relaxed);
     return true;
-}
-
-bool engine_hopes(const struct engine *engine) {
-    return atomic_load_explicit(&engine->freeing, memory_order_relaxed) > 0 &&
-           atomic_load_explicit(&engine->contended, memory_order_relaxed);
 }

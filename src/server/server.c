@@ -34,9 +34,7 @@ uint32_t server_clients(const struct server *server) {
 static void on_before_wait(uv_prepare_t *prepare) {
     struct server *server = prepare->data;
     server_users_review(server);
-    if (server_writes_commit(&server->writes)) {
-        schedule_soon(&server->schedule);
-    }
+    server_writes_commit(&server->writes);
     schedule_turn_end(&server->schedule);
     server->listeners.accepts = 0;
 }

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <uv.h>
 
 #include "base/assert.h"
 #include "protocol/identity.h"
@@ -15,8 +14,6 @@
 #include "server/sensor.h"
 #include "server/server_role.h"
 #include "server/slots.h"
-
-#define HOPE_NS 50000u /* a part of a sync, and enough for the next request of a client */
 
 void server_writes_init(struct server_writes *writes, struct engine *engine,
                         struct server_slots *slots, struct server_parked *parked,
@@ -159,27 +156,9 @@ enum server_step server_write(struct server_request *request) {
     return SERVER_DONE;
 }
 
-/* A release of a value that others want is worth a moment: the next attempt is granted in the same sync. */
-static bool commit_waits(struct server_writes *writes) {
-    if (!engine_hopes(writes->engine)) {
-        return false;
+void server_writes_commit(struct server_writes *writes) {
+    if (writes->submitted) {
+        writes->submitted = false;
+        engine_submit_now(writes->engine);
     }
-    uint64_t now_ns = uv_hrtime();
-    if (writes->hopes_until_ns == 0) {
-        writes->hopes_until_ns = now_ns + HOPE_NS;
-    }
-    return now_ns < writes->hopes_until_ns;
-}
-
-bool server_writes_commit(struct server_writes *writes) {
-    if (!writes->submitted) {
-        return false;
-    }
-    if (commit_waits(writes)) {
-        return true;
-    }
-    writes->submitted = false;
-    writes->hopes_until_ns = 0;
-    engine_submit_now(writes->engine);
-    return false;
 }

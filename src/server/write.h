@@ -12,8 +12,7 @@ struct server_writes {
     struct server_slots *slots;
     struct server_parked *parked;
     struct server_refusals *refusals;
-    bool submitted;          /* something, since the last commit */
-    uint64_t hopes_until_ns; /* the commit waits for an attempt; 0: it does not */
+    bool submitted; /* something, since the last commit */
 };
 
 void server_writes_init(struct server_writes *writes, struct engine *engine,
@@ -23,9 +22,8 @@ void server_writes_init(struct server_writes *writes, struct engine *engine,
 /* DONE: a slot at the end of the client's queue has the answer or will have it; a refusal is there at
  * once. */
 enum server_step server_write(struct server_request *request);
-/* The writes submitted in this turn of the loop are committed together, from now on. True: they wait for
- * another turn, which must come at once. */
-bool server_writes_commit(struct server_writes *writes);
+/* The writes submitted in this turn of the loop are committed together, from now on. */
+void server_writes_commit(struct server_writes *writes);
 /* The holder that metadata stands for in this pool; `detail` has PROTOCOL_DETAIL bytes. */
 enum tn_result server_holder_derive(struct engine *engine, struct tn_bytes pool,
                                     struct tn_bytes meta, char holder[KERNEL_HOLDER_MAX],

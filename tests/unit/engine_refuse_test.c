@@ -158,19 +158,16 @@ static void one_attempt_follows_each_release(void **state) {
     expect_refusals(world);
     uint64_t lsn = world_lsn(world);
     unsigned batches = fakelog_batches(world->log);
-    assert_false(engine_hopes(world->engine));
     refused_at(world, lsn);
     ekit_release(&world->command, &lease, "holder");
     assert_int_equal(
         engine_submit_later(world->engine, &asyncs->of[0].request, &world->command.decoded),
         TN_R_OK);
-    assert_true(engine_hopes(world->engine));
     assert_false(refuses_alloc(world));
     ekit_alloc(&world->command, "p", "next", 1, NULL);
     assert_int_equal(
         engine_submit_later(world->engine, &asyncs->of[1].request, &world->command.decoded),
         TN_R_OK);
-    assert_false(engine_hopes(world->engine));
     refused_at(world, lsn);
     engine_submit_now(world->engine);
     asyncs_wait(asyncs, 2);
