@@ -22,10 +22,11 @@ UNITS = {"tenured": os.path.join(SOURCE, "packaging/tenured.service"),
          "etcd": "/lib/systemd/system/etcd.service"}
 PROGRAMS = {"/usr/bin/tenured": os.path.join(os.path.abspath(BUILD), "tenured"), "/usr/bin/etcd": "/usr/bin/etcd"}
 # Files of a machine, as opposed to those of the operator's.
-PLACES = re.compile(r"(?<![\w.])/(etc/(tenure|default|systemd)|var/lib/(tenure|etcd)|run/tenured|backup)\b")
+PLACES = re.compile(r"(?<![\w.])/(etc/(tenure|default|systemd)|var/lib/(tenure|etcd)|run/tenured|backup|root)\b")
 TOOLS = ("ssh", "scp", "systemctl", "journalctl", "runuser")
 # What has nothing to do here; and pauses between two looks, which are too long for a test.
-STAND_INS = {"apt-get": "exit 0", "chown": "exit 0", "sleep": "exec /bin/sleep 0.05"}
+STAND_INS = {"apt-get": 'for word; do :; done; exec test -f "$word"',  # the package was copied there
+             "chown": "exit 0", "sleep": "exec /bin/sleep 0.05"}
 DOCUMENTED = "10.0.0."
 
 
@@ -146,8 +147,7 @@ def tool_scp(top, words):
     def local(word):
         return machine.here(word.partition(":")[2]) if ":" in word else word
     *sources, target = map(local, (word for word in words if word[0] != "-"))
-    directory = target if target.endswith("/") else os.path.dirname(target) or "."
-    os.makedirs(directory, exist_ok=True)
+    assert not target.endswith("/") or os.path.isdir(target), target
     for source in sources:
         if os.path.isdir(source):
             shutil.copytree(source, os.path.join(target, os.path.basename(source)))
@@ -228,7 +228,7 @@ class Machines:
         self.all = [Machine(self.top, self.net + str(i + 1)) for i in range(count)]
         os.mkdir(os.path.join(self.top, "bin"))
         for machine in self.all:
-            for place in ("/run", "/backup", "/etc/tenure", "/etc/default", "/var/lib/tenure", "/var/lib/etcd"):
+            for place in ("/run", "/root", "/etc/tenure", "/etc/default", "/var/lib/tenure", "/var/lib/etcd"):
                 os.makedirs(machine.at(place))
         for name in TOOLS:
             self.program(name, 'exec /usr/bin/python3 -S %s %s "$@"' % (os.path.abspath(__file__), name))

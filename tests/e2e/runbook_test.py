@@ -48,9 +48,9 @@ LEAVE = "kill %1 %3 %4\nwait\ntrap - EXIT\n"
 PUT_BACK = """
 for node in a:10.0.0.1 b:10.0.0.2 c:10.0.0.3; do
     name=${node%:*} host=${node#*:}
-    scp old.db "root@$host:/backup/old.db"
+    scp old.db "root@$host:/root/old.db"
     ssh "root@$host" "rm -rf /var/lib/etcd/default; export ETCDCTL_API=3; . /etc/default/etcd
-        etcdctl snapshot restore /backup/old.db --name $name --data-dir /var/lib/etcd/default \\
+        etcdctl snapshot restore /root/old.db --name $name --data-dir /var/lib/etcd/default \\
             --initial-cluster \$ETCD_INITIAL_CLUSTER --initial-cluster-token tenure \\
             --initial-advertise-peer-urls http://$host:2380 && systemctl start --no-block etcd"
 done
@@ -119,14 +119,17 @@ class Runbook(unittest.TestCase):
         self.paste("tenure verify %s %s" % self.leases[-1])
         self.alloc()
 
+    def run_alone(self, machine):
+        with open(machine.at("/etc/tenure/tenured.conf"), "w", encoding="utf-8") as file:
+            file.write(ALONE % (machine.address, machine.address))
+        self.paste("ssh root@%s systemctl start tenured" % machine.address)
+
     def roles(self, **wanted):
         until(lambda: self.status() == wanted, wanted)
 
     def test_01_files_for_a_node_that_ran_alone(self):
         machine = self.machines.all[0]
-        with open(machine.at("/etc/tenure/tenured.conf"), "w", encoding="utf-8") as file:
-            file.write(ALONE % (machine.address, machine.address))
-        self.paste("ssh root@10.0.0.1 systemctl start tenured")
+        self.run_alone(machine)
         self.alloc(3, "--socket", machine.at("/var/lib/tenure/tenure.sock"))
         for block in PREPARE:
             self.paste(block)
@@ -138,6 +141,7 @@ class Runbook(unittest.TestCase):
         self.intact()
 
     def test_03_rolling_upgrade(self):
+        self.paste("touch tenure_1.0_amd64.deb")
         self.follow("Rolling upgrade and restart")
         self.assertEqual(self.status()["a"], "follower")
         self.intact()
@@ -150,6 +154,7 @@ class Runbook(unittest.TestCase):
         self.assertFalse(self.leases[-1][0].startswith("0-"), self.leases)  # the next generation
 
     def test_05_a_node_is_added_and_replaced(self):
+        self.run_alone(self.machines.all[3])  # the package has started it
         self.follow("Adding a node")
         self.roles(a="owner", b="follower", c="follower", d="follower")
         self.follow("Replacing a node")
