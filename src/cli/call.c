@@ -4,6 +4,7 @@
  * write can be repeated: by --retry, or by the user with the printed command line. With several
  * nodes, and when a node names the owner of the log, that is done without being asked for. */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,37 @@ struct call {
 
 /* ---- What is said ---- */
 
+/* Where the argument has a secret of the request, whose words are parts of the arguments; -1: nowhere. */
+static ptrdiff_t secret_at(const struct call *call, int argument) {
+    const struct cli_words *words = &call->request.words;
+    uintptr_t from = (uintptr_t)call->argv[argument];
+    uintptr_t end = from + strlen(call->argv[argument]);
+    uint32_t fields = 3; /* after USER ADD name */
+    for (uint32_t i = fields; cli_takes_secret(call->request.row) && i + 1 < words->count; i++) {
+        uintptr_t at = (uintptr_t)words->at[i + 1].at;
+        if (protocol_word_is(words->at[i], "SECRET", 6) && at >= from && at <= end) {
+            return (ptrdiff_t)(at - from);
+        }
+    }
+    return -1;
+}
+
+/* In place of a secret there is an option that gives it again. */
+static void arguments_write(const struct call *call, struct cli_text *line) {
+    const char *file = call->settings->secret_file;
+    for (int i = 0; i < call->argc; i++) {
+        if (secret_at(call, i) >= 0) {
+            cli_text_put(line, file != NULL ? " --secret-file " : " --ask-secret");
+            if (file != NULL) {
+                cli_text_shell(line, file);
+            }
+        } else if (i + 1 == call->argc || secret_at(call, i + 1) != 0) { /* not its --secret */
+            cli_text_put(line, " ");
+            cli_text_shell(line, call->argv[i]);
+        }
+    }
+}
+
 /* The line to type to find out what happened. */
 static void say_how_to_resolve(const struct call *call) {
     struct cli_text line = {.at = NULL};
@@ -56,10 +88,7 @@ static void say_how_to_resolve(const struct call *call) {
         cli_text_put(&line, " --opid ");
         cli_text_shell(&line, call->used_opid);
     }
-    for (int i = 0; i < call->argc; i++) {
-        cli_text_put(&line, " ");
-        cli_text_shell(&line, call->argv[i]);
-    }
+    arguments_write(call, &line);
     (void)fprintf(
         call->err,
         "The outcome is unknown: the command may have happened. To find out, repeat it with the "

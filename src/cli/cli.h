@@ -39,8 +39,10 @@ struct cli_settings {
     const char *opid; /* NULL: generated for each write */
     uint64_t timeout_ms;
     uint64_t retries;
-    uint64_t limit;    /* of a list; 0: all */
-    uint64_t watch_ms; /* from one round of --watch to the next; 0: once */
+    uint64_t limit;          /* of a list; 0: all */
+    uint64_t watch_ms;       /* from one round of --watch to the next; 0: once */
+    const char *secret_file; /* that has the secret in the request; NULL: it was typed */
+    bool no_login;           /* the secret of the environment stays here */
 };
 
 #define CLI_HOST "127.0.0.1"

@@ -194,10 +194,11 @@ static bool begins(struct tn_bytes text, const char *word) {
 
 /* HELLO 3; the peer must be a Tenure server: a write must not go to some other server that happens
  * to know the word. */
-static enum cli_link greet(struct cli_client *client, uint64_t timeout_ms) {
-    char secret[SECRET_MAX + 1];
+static enum cli_link greet(struct cli_client *client, const struct cli_settings *settings,
+                           uint64_t timeout_ms) {
+    char secret[SECRET_MAX + 1] = "";
     const char *user = getenv("TENURE_USER");
-    bool login = secret_find(secret);
+    bool login = !settings->no_login && secret_find(secret);
     user = user != NULL && user[0] != '\0' ? user : "default";
     const struct tn_bytes words[] = {tn_bytes_of("HELLO", 5),
                                      tn_bytes_of("3", 1),
@@ -251,7 +252,7 @@ enum cli_link cli_client_open_at(struct cli_client *client, const struct cli_set
         link = secure(client, &settings->tls, host, deadline);
     }
     if (link == CLI_LINK_OK) {
-        link = greet(client, timeout_ms);
+        link = greet(client, settings, timeout_ms);
     }
     if (link != CLI_LINK_OK) {
         char error[sizeof client->error];

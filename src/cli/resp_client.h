@@ -31,7 +31,7 @@ enum cli_link {
  * TENURE_USER with TENURE_SECRET or the first line of TENURE_SECRET_FILE, if set. The timeout of
  * the settings applies to all of this. */
 enum cli_link cli_client_open(struct cli_client *client, const struct cli_settings *settings);
-/* The same, to one address; of the settings, only the timeout counts besides. */
+/* The same, to one address, with this timeout; with no_login of the settings, it does not log in. */
 enum cli_link cli_client_open_at(struct cli_client *client, const struct cli_settings *settings,
                                  const char *host, const char *port, uint64_t timeout_ms);
 /* owner.c: connects to the node that owns the log, or with any_node to one that answers. */

@@ -8,6 +8,7 @@
 #include "cli/terminal.h"
 
 #define REFRESH_MS 1000u
+#define ANSWER_MS 5000u /* for an answer, if the timeout is longer: a key should not wait for it */
 
 static enum cli_link look(struct top *top, const struct cli_settings *settings) {
     enum cli_link link = CLI_LINK_OK;
@@ -164,7 +165,9 @@ static bool press(struct top *top, enum cli_key key) {
 /* Keys are answered at once; the next look waits for its time, unless a key shows something new. */
 static int live_view(struct top *top, const struct cli_settings *settings, enum cli_link link) {
     const struct os *os = settings->os;
+    struct cli_settings own = *settings;
     bool good = true;
+    own.timeout_ms = own.timeout_ms == 0 || own.timeout_ms > ANSWER_MS ? ANSWER_MS : own.timeout_ms;
     for (;;) {
         uint64_t next = os->clock_boot_ms(os->ctx) + REFRESH_MS;
         uint64_t now = next - REFRESH_MS;
@@ -179,7 +182,7 @@ static int live_view(struct top *top, const struct cli_settings *settings, enum 
             }
             now = os->clock_boot_ms(os->ctx);
         }
-        link = look(top, settings);
+        link = look(top, &own);
     }
 }
 

@@ -410,9 +410,20 @@ static enum cli_link look_sensors(struct top *top, size_t width, uint64_t now_ms
 
 /* ---- One pool ---- */
 
+/* A pattern for the scopes of the pool. */
+static void scopes_pattern(const char *pool, char *out) {
+    for (; *pool != '\0'; pool++) {
+        if (strchr("\\*?[]", *pool) != NULL) {
+            *out++ = '\\';
+        }
+        *out++ = *pool;
+    }
+    memcpy(out, "@*", sizeof "@*");
+}
+
 static enum cli_link look_tab(struct top *top, size_t width, uint64_t now_ms, uint64_t timeout_ms) {
-    char scopes[KERNEL_POOL_MAX + 8];
-    (void)snprintf(scopes, sizeof scopes, "%s@*", top->pool.name);
+    char scopes[2 * sizeof top->pool.name + sizeof "@*"];
+    scopes_pattern(top->pool.name, scopes);
     const char *const words[TOP_TABS][8] = {
         [TOP_TAB_LEASES] = {"LEASES", "POOL", top->pool.name, "COUNT", TOP_ROWS},
         [TOP_TAB_VALUES] = {"POOL", "VALUES", top->pool.name, "COUNT", TOP_ROWS},

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "kernel/result.h"
 #include "protocol/table.h"
 
 #define SECRET_MAX 256u
@@ -177,6 +178,16 @@ static int secret_take(const struct os *os, const struct wanted *wanted, char se
     return wanted->file != NULL ? secret_of_file(wanted->file, secret) : secret_ask(secret);
 }
 
+/* A new file stays unless it is certain that no user has its secret. */
+static void new_file_settle(const struct os *os, const char *path, int code) {
+    if (code == CLI_UNKNOWN || code == CLI_FAILED || code == tn_result_exit(TN_R_HALTED) ||
+        code == tn_result_exit(TN_R_LOST)) {
+        (void)fprintf(stderr, "tenure: %s was kept: the user may have its secret\n", path);
+    } else if (code != CLI_OK) {
+        (void)os->remove(os->ctx, path);
+    }
+}
+
 int cli_user(const struct cli_settings *settings, int argc, char **argv) {
     char option[sizeof OPTION + SECRET_ROOM] = OPTION;
     char *secret = option + sizeof OPTION - 1;
@@ -192,9 +203,11 @@ int cli_user(const struct cli_settings *settings, int argc, char **argv) {
     if (code == CLI_OK) {
         memcpy(words, argv, (size_t)argc * sizeof *words);
         words[argc] = option;
-        code = cli_call(settings, argc + 1, words);
-        if (wanted.new_file != NULL && code != CLI_OK && code != CLI_UNKNOWN) {
-            (void)settings->os->remove(settings->os->ctx, wanted.new_file); /* no user has it */
+        struct cli_settings own = *settings;
+        own.secret_file = wanted.new_file != NULL ? wanted.new_file : wanted.file;
+        code = cli_call(&own, argc + 1, words);
+        if (wanted.new_file != NULL) {
+            new_file_settle(settings->os, wanted.new_file, code);
         }
     }
     explicit_bzero(option, sizeof option);

@@ -176,10 +176,11 @@ static BIO *pem_open(const char *dir, const char *file) {
 
 /* The authority that an earlier call has made. */
 static bool authority_read(const char *dir, struct made *made) {
+    static char no_passphrase[] = ""; /* so that OpenSSL does not ask the terminal for one */
     BIO *text = pem_open(dir, "ca");
     BIO *key = pem_open(dir, "ca-key");
     made->certificate = text != NULL ? PEM_read_bio_X509(text, NULL, NULL, NULL) : NULL;
-    made->key = key != NULL ? PEM_read_bio_PrivateKey(key, NULL, NULL, NULL) : NULL;
+    made->key = key != NULL ? PEM_read_bio_PrivateKey(key, NULL, NULL, no_passphrase) : NULL;
     BIO_free(text);
     BIO_free(key);
     bool good = made->certificate != NULL && made->key != NULL &&
@@ -187,8 +188,16 @@ static bool authority_read(const char *dir, struct made *made) {
     if (!good) {
         (void)fprintf(stderr,
                       "tenured: %s: ca.pem and ca-key.pem are not an authority and its key\n", dir);
+        return false;
     }
-    return good;
+    if (X509_cmp_current_time(X509_get0_notAfter(made->certificate)) < 0) {
+        (void)fprintf(stderr,
+                      "tenured: %s: the authority in ca.pem has expired: remove ca.pem and "
+                      "ca-key.pem to make a new one\n",
+                      dir);
+        return false;
+    }
+    return true;
 }
 
 static bool authority_find(const struct target *target, struct made *made) {

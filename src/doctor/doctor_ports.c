@@ -162,6 +162,7 @@ static void resp_look(struct doctor *doctor, const struct port *port) {
     char number[16];
     settings.socket[0] = '\0';
     settings.tls.on = false;
+    settings.no_login = true; /* there is no proof of what listens there */
     (void)snprintf(number, sizeof number, "%u", port->port);
     enum cli_link link = cli_client_open_at(&client, &settings, port->host, number, ANSWER_MS);
     if (link == CLI_LINK_OK) {
@@ -169,8 +170,7 @@ static void resp_look(struct doctor *doctor, const struct port *port) {
                    port->text);
         version_judge(doctor, &client);
     } else if (client.login) {
-        doctor_say(doctor, DOCTOR_OK, area, NULL,
-                   "%s %s: a server answers and wants a log-in (TENURE_USER, TENURE_SECRET_FILE)",
+        doctor_say(doctor, DOCTOR_OK, area, NULL, "%s %s: a server answers and wants a log-in",
                    port->setting, port->text);
     } else {
         doctor_say(doctor, DOCTOR_PROBLEM, area,
@@ -189,8 +189,7 @@ static void answered(struct doctor *doctor, const struct port *port) {
                    doctor_advice("ss -ltnp 'sport = :%u'", port->port),
                    "%s %s is taken, but no server runs in %s", port->setting, port->text,
                    config_text(&doctor->config, CONFIG_DATA));
-    }
-    if (port->tls) {
+    } else if (port->tls) {
         doctor_say(doctor, DOCTOR_OK, area, NULL, "%s %s: something listens (TLS, not asked)",
                    port->setting, port->text);
     } else if (port->http) {

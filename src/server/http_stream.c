@@ -29,7 +29,7 @@
 /* Of pool, holder, kind, value and actor. */
 #define STREAM_NAMES_BYTES \
     (KERNEL_POOL_MAX + 2 * KERNEL_HOLDER_MAX + KERNEL_RULE_MAX + KERNEL_RESOURCE_MAX)
-/* Bytes that a step searches for a text, and the event that passes it. */
+/* Bytes that a step compares with a filter, and the event that passes it. */
 #define STREAM_STEP_SEARCHED (512u * 1024u)
 
 _Static_assert(STREAM_STEP_BYTES + SERVER_EVENT_BYTES + 256 < SERVER_OUT_BYTES, "a step fits");
@@ -83,14 +83,17 @@ struct step {
     const struct access_user *user;
     struct protocol_writer w;
     struct engine_events_span span;
+    uint64_t values; /* of the events visited, in bytes of text at most */
     bool begun;
 };
 
 static bool step_visit(void *ctx, const struct engine_event *event) {
     struct step *step = ctx;
-    if (step->w.out.len >= STREAM_STEP_BYTES || step->stream->text.looked >= STREAM_STEP_SEARCHED) {
+    if (step->w.out.len >= STREAM_STEP_BYTES ||
+        step->stream->text.looked + step->values >= STREAM_STEP_SEARCHED) {
         return false;
     }
+    step->values += (uint64_t)event->fact.value_count * KERNEL_VALUE_TEXT_MAX;
     if (!step->begun && step->span.lost) {
         render_lost(&step->w, (struct engine_event_id){event->fact.lsn, event->fact.index});
     }

@@ -213,7 +213,7 @@ static struct server_ranking *ranking_of(struct server_request *request) {
     return client->ranking;
 }
 
-/* All pools have been looked at. Pools that were dropped meanwhile are left out. */
+/* All pools have been looked at. Pools that were dropped, or hidden from the user, meanwhile are left out. */
 static enum tn_result ranking_write(struct server_request *request,
                                     struct server_ranking *ranking) {
     struct kernel_pool_view *page = request->owners->buffers->page;
@@ -221,11 +221,13 @@ static enum tn_result ranking_write(struct server_request *request,
     uint64_t lsn = 0;
     qsort(ranking->of, ranking->count, sizeof ranking->of[0], rank_compare);
     for (uint32_t i = 0; i < ranking->count; i++) {
-        const struct rank *rank = &ranking->of[i];
+        struct tn_bytes name = tn_bytes_of(ranking->of[i].name, ranking->of[i].name_len);
         uint64_t seen_lsn;
-        enum tn_result code =
-            engine_pool_read(request->owners->engine, ENGINE_READ_STALE,
-                             tn_bytes_of(rank->name, rank->name_len), &page[count], &seen_lsn);
+        if (!access_pool(request->user, name)) {
+            continue;
+        }
+        enum tn_result code = engine_pool_read(request->owners->engine, ENGINE_READ_STALE, name,
+                                               &page[count], &seen_lsn);
         if (code == TN_R_OK) {
             lsn = count == 0 ? seen_lsn : lsn;
             count++;

@@ -345,7 +345,9 @@ enum tn_result read_sensors(struct server_request *request) {
     enum tn_result code =
         engine_sensors_list(owners->engine, request->how, &call->cursor, page, call->count, &count);
     if (code == TN_R_OK) {
-        count = access_sensors(request->user) ? count : 0;
+        if (!access_sensors(request->user)) {
+            call->cursor = count = 0;
+        }
         struct protocol_writer begin = *w;
         read_page_head(w, call->cursor, "sensors", count, 0);
         for (uint32_t i = 0; i < count; i++) {

@@ -619,6 +619,39 @@ class Trouble(unittest.TestCase):
         self.assertEqual(json.loads(out),
                          {"result": "UNKNOWN", "outcome": "unknown", "opid": "mine"})
 
+    def test_the_line_to_repeat_has_no_secret(self):
+        def serve(c):
+            self.hello(c)
+            return False
+        for words, again in ((["--role", "reader", "--secret=hidden"], "--role reader --ask-secret"),
+                             (["--secret", "-hidden", "--role", "reader"], "--ask-secret --role reader"),
+                             (["ROLE", "reader", "secret", "hidden"], "ROLE reader --ask-secret"),
+                             (["--SECRET", "hidden", "--pools", "secret"], "--ask-secret --pools secret"),
+                             (["--role", "reader", "--ask-secret"], "--role reader --ask-secret"),
+                             (["--secret-file", "-", "--role", "reader"], "--role reader --secret-file -")):
+            code, _, err = run(self.listener(serve), "user", "set", "secret", *words, input=b"hidden\n")
+            self.assertEqual(code, 52, err)
+            self.assertRegex(err, r"(?m)^  tenure -p \d+ --opid \S+ user set secret %s$" % again)
+            self.assertNotIn("hidden", err)
+
+    def test_a_new_secret_is_kept_while_the_outcome_is_unknown(self):
+        with tempfile.TemporaryDirectory(prefix="tenure-cli-") as home:
+            for answer, want in ((b"", 52), (b"-HALTED x\r\n", 50), (b"-LOST x\r\n", 51), (b"-EXISTS x\r\n", 10)):
+                def serve(c, answer=answer):
+                    self.hello(c)
+                    c.sendall(answer)
+                    return False
+                path = os.path.join(home, "secret-%d" % want)
+                code, _, err = run(self.listener(serve), "user", "add", "u", "--role", "reader",
+                                   "--new-secret-file", path)
+                self.assertEqual(code, want, err)
+                self.assertEqual(os.path.exists(path), want != 10)
+                if want != 10:
+                    with open(path, encoding="ascii") as file:
+                        self.assertNotIn(file.read().strip(), err)
+                    self.assertRegex(err, "(?m) user add u --role reader --secret-file %s$" % re.escape(path))
+                    self.assertIn(path + " was kept", err)
+
     def test_a_lost_read_is_not_an_unknown_outcome(self):
         def serve(c):
             self.hello(c)

@@ -187,16 +187,38 @@ class DoctorTest(unittest.TestCase):
             other.bind(("127.0.0.1", 0))
             other.listen(8)
             text = "127.0.0.1:%d" % other.getsockname()[1]
+            for setting in ("--http", "--listen"):
+                self.expect(self.doctor(setting, text, code=1), "problem", "ports", "is taken, but no server runs")
+            server = Server(None)
+            self.addCleanup(server.remove)
+            without, self.data = self.data, os.path.join(server.data, "data")
             # It accepts and says nothing.
-            self.expect(self.doctor("--http", text, code=1), "problem", "ports",
-                        "another program than Tenure", "is taken, but no server runs")
+            self.expect(self.doctor("--http", text, code=1), "problem", "ports", "another program than Tenure")
+            self.environment.update({"TENURE_USER": "u", "TENURE_SECRET": "hidden"})
             self.expect(self.doctor("--listen", text, code=1), "problem", "ports",
                         "does not answer as Tenure")
+            other.setblocking(False)
+            self.assertIn(b"HELLO", self.sent(other))
+            self.data = without
         self.expect(self.doctor("--listen", text), "ok", "ports", "listen %s is free" % text)
         config = self.write("conf", "[server]\nallow_plaintext = yes\n[user u]\nrole = admin\n"
                             "secret = %s\n" % self.hash("x"))
         found = self.doctor("--config", config, "--listen", "192.0.2.1:7411", code=1)
         self.expect(found, "problem", "ports", "no interface of this machine has that address")
+
+    def sent(self, listener):
+        """All that the clients of the listener, which have left, have sent to it; it has no secret."""
+        data = b""
+        while True:
+            try:
+                client, _ = listener.accept()
+            except BlockingIOError:
+                self.assertNotIn(b"hidden", data)
+                return data
+            with client:
+                client.settimeout(PATIENCE)
+                while (some := client.recv(65536)):
+                    data += some
 
     def test_certificates(self):
         kit = Certificates()

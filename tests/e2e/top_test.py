@@ -89,13 +89,13 @@ class Screen:
 class Top:
     """The program on a terminal of its own."""
 
-    def __init__(self, port, width=80, height=24, env=None):
+    def __init__(self, port, *options, width=80, height=24, env=None):
         self.screen = Screen(width, height)
         self.main, side = pty.openpty()
         self.size(width, height, side)
         environment = {**os.environ, "TENURE_PORT": str(port), "TERM": "xterm", **(env or {})}
-        self.process = subprocess.Popen([TENURE, "top"], stdin=side, stdout=side, stderr=side, env=environment,
-                                        start_new_session=True)
+        self.process = subprocess.Popen([TENURE, *options, "top"], stdin=side, stdout=side, stderr=side,
+                                        env=environment, start_new_session=True)
         os.close(side)
 
     @staticmethod
@@ -334,6 +334,22 @@ class Across(Case):
         top.press("\x7f")
         top.see_text("after ")
         self.assertEqual(top.quit(), 0)
+
+
+class Hung(Case):
+    keep = True
+
+    def test_keys_and_signals_work_while_the_server_hangs(self):
+        tops = [Top(self.server.port, "--timeout", "1h") for _ in range(2)]
+        for top in tops:
+            self.addCleanup(top.process.kill)
+            top.see_text("? keys")
+        with self.server.standstill():
+            for top in tops:
+                top.see_text("disconnected, retrying")
+            tops[0].process.send_signal(signal.SIGTERM)
+            self.assertEqual(tops[0].process.wait(PATIENCE), 0)
+            self.assertEqual(tops[1].quit(), 0)
 
 
 class Reader(unittest.TestCase):
