@@ -187,7 +187,9 @@ class Packages(unittest.TestCase):
                 *("/root/" + self.package(name).name for name in ("libtenure0", "libtenure-dev", "python3-tenure")))
         self.assertIn("tenure", box.run("python3", "-c", "import tenure; print(tenure.__name__)"))
         key = (box.root / "etc/tenure/tls/server-key.pem").read_bytes()
+        box.run("chmod", "0750", "/etc/tenure")  # as an administrator, or an older package, closed it
         box.run("apt-get", "install", "-y", "--reinstall", "/root/" + self.package("tenure").name)
+        self.assertEqual(box.run("stat", "-c", "%a", "/etc/tenure"), "750\n")
         self.assertEqual((box.root / "etc/tenure/tls/server-key.pem").read_bytes(), key)
 
         box.run("apt-get", "remove", "-y", "tenure")

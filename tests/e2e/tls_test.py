@@ -529,6 +529,23 @@ class Settings(unittest.TestCase):
         self.refused("is not no or yes", "--allow-plaintext", "on")
         certificates.remove()
 
+    def test_an_authority_that_cannot_sign_is_refused(self):
+        certificates = Certificates()
+        self.addCleanup(certificates.remove)
+        for name in ("server.pem", "server-key.pem"):
+            os.unlink(certificates[name])
+        authority, key = certificates["ca.pem"], certificates["ca-key.pem"]
+        run("openssl", "x509", "-in", authority, "-signkey", key, "-days", "-1", "-out", authority + ".old")
+        run("openssl", "ec", "-aes128", "-passout", "pass:x", "-in", key, "-out", key + ".locked")
+        for old, new, why in ((authority, authority + ".old", b"has expired"),
+                              (key, key + ".locked", b"not an authority and its key")):
+            os.replace(new, old)
+            done = subprocess.run([TENURED, "--make-certificate", certificates.dir], stderr=subprocess.PIPE,
+                                  check=False, timeout=PATIENCE, start_new_session=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(why, done.stderr)
+            self.assertFalse(os.path.exists(certificates["server.pem"]))
+
     def test_a_set_of_certificates_replaces_nothing(self):
         certificates = Certificates()
         if os.geteuid() == 0:  # the files are those of the directory's owner
