@@ -16,7 +16,7 @@ import unittest
 
 import redis
 
-from harness import PATIENCE, TENURED, Server, receive_until, text_of, until
+from harness import PATIENCE, TENURED, Server, pairs, receive_until, text_of, until
 from resp import Resp
 
 ROLES = ["none", "reader", "holder", "operator", "admin"]
@@ -468,6 +468,11 @@ class Narrow(World):
             for client in (self.look, self.oper):
                 self.assertNotIn("never", str(client.execute_command(*words)), words)
             self.assertIn("never", str(self.root.execute_command(*words)), words)
+        self.root.execute_command("SENSOR", "SET", "never-3", "core.never", spec, "DISABLED")
+        for client, more in ((self.look, False), (self.root, True)):  # a cursor would tell that there are sensors
+            page = pairs(client.execute_command("SENSOR", "LIST", "COUNT", 1))
+            self.assertEqual(page["cursor"] not in ("0", 0), more, page)
+        self.root.execute_command("SENSOR", "DELETE", "never-3")
         with self.login("night") as night:  # may see the pool, and not the run's lease
             night.execute_command("SENSOR", "STATUS", "never-1")
             for words in (("TOKEN", "SENSOR", "never-1"), ("SENSOR", "SET", "s2", "t", spec),
