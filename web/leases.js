@@ -195,19 +195,24 @@ export async function showLease(id, still) {
 
 export async function showValue(pool, value, still) {
   const found = await get(pathOf("pools", pool, "values", value));
+  const free = found.lease === null;
+  const lease = free ? null : await tryGet(pathOf("leases", found.lease));
   if (!still()) {
     return;
   }
-  const free = found.lease === null;
-  setText($("value-note"), !free ? "Held by " + found.holder + (found.until ? ", until " + momentAndDistance(found.until) : "")
-    + "." : "It is " + found.state + (found.last_ended ? "; last held by " + found.last_holder + ", until "
-    + momentAndDistance(found.last_ended) : "; nobody has held it as far as the server remembers") + ".");
+  const since = lease ? momentAndDistance(lease.created) : "–";
+  const ends = found.until ? ", until " + momentAndDistance(found.until) : "";
+  const before = found.last_ended ? "; last held by " + found.last_holder + ", until " + momentAndDistance(found.last_ended)
+    : "; nobody has held it as far as the server remembers";
+  setText($("value-note"), free ? "It is " + found.state + before + "."
+    : "Held by " + found.holder + " since " + since + ends + ".");
   factsShow($("value-facts"), [
     ["State", found.state],
     ["Pool", link(pool, "pool", pool)],
     ["Lease", free ? "–" : link(found.lease, "lease", found.lease)],
     ["Epoch", found.epoch || "–"],
     ["Holder", free ? "–" : link(found.holder, "holder", found.holder)],
+    ["Since", since],
     [free ? "Until" : "Ends", momentAndDistance(found.until)],
     ["Lease before", found.last_lease ? link(found.last_lease, "lease", found.last_lease) : "–"],
   ]);

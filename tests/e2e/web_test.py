@@ -366,7 +366,7 @@ class Page(Case):
         self.show("#/value/lived/1")
         self.see("#value-note", "last held by before")
         self.do("ALLOC", "lived", "after", "TTL", 600)
-        self.see("#value-note", "Held by after")
+        self.see("#value-note", "Held by after since ")
         self.see("#value-life", "lease.released")
         self.see("#value-life", "after")
         lease = self.lease_of("lived/1")
