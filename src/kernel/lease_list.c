@@ -55,7 +55,7 @@ static bool filter_matches(const struct kernel *k, const struct filter *f, uint3
 /* ---- a holder's or a template's leases by their list ---- */
 
 static void sort_slots(uint32_t *slots, uint32_t count) {
-    static const uint32_t gaps[] = {132, 57, 23, 10, 4, 1};
+    static const uint32_t gaps[] = {701, 301, 132, 57, 23, 10, 4, 1};
     for (unsigned g = 0; g < sizeof gaps / sizeof gaps[0]; g++) {
         for (uint32_t i = gaps[g]; i < count; i++) {
             uint32_t slot = slots[i], j = i;
