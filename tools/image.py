@@ -73,6 +73,17 @@ def add_libraries(root: pathlib.Path) -> None:
             shutil.copyfile(copyright_file, target)
 
 
+def without_tls(config: pathlib.Path) -> None:
+    """The package makes a certificate for its machine when it is installed. An image has none: every setting
+    of TLS becomes a comment, as an example."""
+    lines, tls = [], False
+    for line in config.read_text().splitlines():
+        if line.startswith("["):
+            tls = line == "[tls]"
+        lines.append("# " + line if tls and line and not line.startswith("#") else line)
+    config.write_text("\n".join(lines) + "\n")
+
+
 def build_root(package: pathlib.Path, root: pathlib.Path) -> None:
     subprocess.run(["dpkg-deb", "-x", str(package), str(root)], check=True)
     shutil.rmtree(root / "lib", ignore_errors=True)  # the unit of systemd
@@ -81,6 +92,7 @@ def build_root(package: pathlib.Path, root: pathlib.Path) -> None:
     for path in (root / "usr/share/doc/tenure").iterdir():
         if path.name != "copyright":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+    without_tls(root / "etc/tenure/tenured.conf")
     add_libraries(root)
     for name in ("lib", "lib64"):
         if (root / "usr" / name).exists():
