@@ -28,20 +28,22 @@
 #include "protocol/parse.h"
 
 #define ACCESS_USERS_MAX 4096u
-#define ACCESS_HASH_MAX 128u /* of a secret, as crypto_pwhash_str writes it, with its NUL */
+/* Bytes of a hashed secret as crypto_pwhash_str writes it, with its NUL. */
+#define ACCESS_HASH_MAX 128u
 #define ACCESS_SECRET_MAX 256u
-/* The cost of hashing a new secret, and of every comparison with it: see crypto_pwhash. */
+/* The cost of hashing a secret, and of each comparison with the hash: see crypto_pwhash. */
 #define ACCESS_HASH_OPS 2u
 #define ACCESS_HASH_MEMORY (19u << 20)
 #define ACCESS_DETAIL PROTOCOL_DETAIL
-#define ACCESS_LOCAL_PREFIX "unix:" /* begins the names of clients of the Unix-domain socket */
+/* The prefix of the names of clients of the Unix-domain socket. */
+#define ACCESS_LOCAL_PREFIX "unix:"
 
-/* As the configuration has it; texts are the caller's. */
+/* A user as the configuration defines it. The caller owns the texts. */
 struct access_option {
     const char *name;
     const char *hash;
     enum protocol_role role;
-    const char *pools, *holders; /* patterns with blanks between them; NULL or empty: all */
+    const char *pools, *holders; /* patterns separated by blanks; NULL or empty: no limit */
     uint32_t max_values;         /* 0: no quota */
 };
 
@@ -57,88 +59,88 @@ struct access_user {
     uint32_t name_len;
     char name[KERNEL_USER_MAX + 1];
     char hash[ACCESS_HASH_MAX];
-    enum protocol_role role; /* NOBODY: the user was removed */
-    bool is_fixed;           /* it does not come from the configuration and never goes */
+    enum protocol_role role; /* NOBODY: the user has been removed */
+    bool is_fixed;           /* is not from the configuration and is never removed */
     bool is_anonymous;
     uint8_t source; /* enum access_source */
     uint32_t max_values;
     uint32_t generation;
-    uint32_t round; /* of users that were added at run time: when it was last seen */
-    uint64_t lsn;   /* of those: the last change */
+    uint32_t round; /* for a user added at run time: the last round that found it in the log */
+    uint64_t lsn;   /* for a user added at run time: the position of its last change */
     struct access_list pools, holders;
 };
 
 #define ACCESS_BUCKETS 1024u
 
 struct access {
-    struct access_user *users, **end; /* in the order in which they came */
+    struct access_user *users, **end; /* in the order of their definition */
     struct access_user *by_name[ACCESS_BUCKETS];
-    struct access_user *unused; /* removed users, whose structs can be used again; by same_hash */
+    struct access_user *unused; /* removed users, linked by same_hash; their structs are reused */
     uint32_t round;
-    bool of_file, of_log;        /* there are users in the file; there were some of the log */
-    struct access_user local[2]; /* root and the server's own user, at the Unix-domain socket */
+    bool of_file, of_log;        /* the file defines users; users have been added at run time */
+    struct access_user local[2]; /* root and the server's own user at the Unix-domain socket */
     uint32_t local_uid[2];
-    bool on; /* users exist: clients must log in */
+    bool on; /* users are defined: clients must log in */
 };
 
-/* The user that a client has logged in as. */
+/* The user as which a client has logged in. */
 struct access_login {
-    const struct access_user *user; /* NULL: not logged in */
+    const struct access_user *user; /* NULL: the client has not logged in */
     uint32_t generation;
     bool by_certificate;
 };
 
-/* For the server's own commands: ticks, the UDP listener. */
+/* The identity of the server's own commands: ticks, the UDP listener. */
 extern const struct access_user access_system;
 
-/* Another user at the Unix-domain socket: it must log in. */
+/* The identity of other users at the Unix-domain socket: they must log in. */
 extern const struct access_user access_stranger;
 
 /* `own_uid`: the user id that the server runs as. */
 void access_init(struct access *access, uint32_t own_uid);
-/* The user of a client of the Unix-domain socket, by the user id of its process. */
+/* The user of a client of the Unix-domain socket whose process has the user id `uid`. */
 const struct access_user *access_peer(const struct access *access, uint32_t uid);
 
-/* Takes these users of the file in place of those there are. False: no memory, and some may have been
- * taken. */
+/* Replaces the users of the file by these. False: out of memory; some of them may be in effect. */
 bool access_configure(struct access *access, const struct access_option *options, uint32_t count);
-/* All users that were added at run time, one by one, between `begin` and `end`, which removes those
- * that were not seen. False: no memory. */
+/* Replaces the users added at run time: call access_user_put for each of them between `begin` and
+ * `end`. `end` removes the users that were not put. False: out of memory. */
 void access_users_begin(struct access *access);
 bool access_user_put(struct access *access, const struct access_option *option, uint64_t lsn);
 void access_users_end(struct access *access);
 void access_free(struct access *access);
 
-/* NULL: there is none of that name. */
+/* NULL: no user has this name. */
 const struct access_user *access_find(const struct access *access, struct tn_bytes name);
 
-/* A login of the user of that name; its user is NULL if there is none. */
+/* A login as the user of this name. Its user is NULL if no user has the name. */
 struct access_login access_login_of(const struct access *access, struct tn_bytes name);
 
-/* Never NULL: without a login it is the user "nobody", or an administrator if there are no users. */
+/* Never NULL. Without a login, this is the user "nobody", or an administrator if no users are
+ * defined. */
 const struct access_user *access_user_of(const struct access *access,
                                          const struct access_login *login);
 
 bool access_pool(const struct access_user *user, struct tn_bytes pool);
 bool access_holder(const struct access_user *user, struct tn_bytes holder);
-/* Rules and sensors are of the pool of sensors. */
+/* Whether the user may see sensors and rules: they belong to the pool of sensors. */
 bool access_sensors(const struct access_user *user);
-/* Whether there is anything that it may not see. */
+/* Whether the user's pools or holders are limited. */
 bool access_is_narrow(const struct access_user *user);
-/* If the user may see one pool or one holder only: that, in place of an empty filter of a list. */
+/* If the user may see only one pool or one holder, sets an empty filter of a list to it. */
 void access_narrow(const struct access_user *user, struct tn_bytes *pool, struct tn_bytes *holder);
 bool access_sees_event(const struct access_user *user, const struct engine_event *event);
 bool access_sees_lease(const struct access_user *user, struct engine *engine,
                        const struct engine_lease *lease);
 
-/* Whether the user may define programs that the server runs. */
+/* Whether the user may define programs for the server to run. */
 bool access_programs(const struct access_user *user);
 
-/* OK; NOAUTH: it must log in; NOPERM: its role is too low. */
+/* OK. NOAUTH: the client must log in. NOPERM: the user's role is too low. */
 enum tn_result access_role(const struct access_user *user, enum protocol_role needed);
 
-/* Whether the user may execute the parsed call, with its pools, holders and lease. OK, or NOPERM with
- * the reason in `detail`; NOTFOUND for a lease that the user may not see. */
+/* Whether the user may execute the parsed call with the pools, holders and lease that it names. OK,
+ * or NOPERM with the reason in `detail`, or NOTFOUND for a lease that the user may not see. */
 enum tn_result access_judge(const struct access_user *user, struct engine *engine,
                             const struct protocol_command *row, const struct protocol_call *call,
                             char detail[ACCESS_DETAIL]);

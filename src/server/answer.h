@@ -15,18 +15,20 @@
 
 struct server_answers {
     uv_async_t completed;
-    _Atomic bool waking; /* an engine's thread is about to wake the loop, which must be there */
+    /* An engine's thread is about to wake the loop, so the loop's handle must stay open. */
+    _Atomic bool waking;
 };
 
 void server_answers_init(struct server_answers *answers, uv_loop_t *loop, struct server *server);
-/* All is answered: waits until the thread that said so is done. */
-/* On an engine's thread: wakes the loop to take the answers. */
+/* Waits until the engine's thread that is waking the loop has finished. */
+/* On an engine's thread: wakes the loop to collect the answers. */
 void server_answers_wake(struct server_answers *answers);
 void server_answers_stop(struct server_answers *answers);
 
-/* The engine calls this when a write is done: on one of its threads, or inside a call that commits. */
+/* The engine calls this when a write has been committed or refused: on one of its threads, or
+ * inside a call that commits. */
 void server_answer_done(struct engine_request *request, struct tn_bytes command);
-/* A job's answer has been written; the client runs. */
+/* The answer of a job has been written: runs the client. */
 void server_answer_job(struct server_owners *owners, struct server_slot *slot,
                        const struct protocol_writer *w);
 

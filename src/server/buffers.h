@@ -7,19 +7,20 @@
 #include "protocol/table.h"
 
 #define SERVER_READ_BYTES (64u * 1024u)
-#define SERVER_ARGS_MAX 16384u /* of one request; a bundle has 4096 values at most */
+#define SERVER_ARGS_MAX 16384u /* words of one request; a bundle has at most 4096 values */
 
 struct server_buffers {
     uint8_t *read;
-    uint8_t *line; /* a request typed as a line of text */
+    uint8_t *line; /* a request sent as a line of text */
     struct tn_bytes *argv;
-    uint8_t *scratch;                 /* lists of values */
-    void *page;                       /* views of a list */
-    struct tn_bytes docs[2];          /* COMMAND DOCS in RESP2 and 3, made once; or NULL */
-    int32_t arity[PROTOCOL_COMMANDS]; /* of each command, worked out once */
+    uint8_t *scratch; /* lists of values */
+    void *page;       /* views of a list */
+    /* The replies to COMMAND DOCS in RESP2 and RESP3, made at the first request; or NULL. */
+    struct tn_bytes docs[2];
+    int32_t arity[PROTOCOL_COMMANDS]; /* the arity of each command, computed once */
 };
 
-/* False: no memory; free them all the same. */
+/* False: out of memory. Call server_buffers_free in either case. */
 bool server_buffers_init(struct server_buffers *buffers);
 void server_buffers_free(struct server_buffers *buffers);
 

@@ -31,45 +31,48 @@ struct server_client {
     struct server_owners *owners;
     struct schedule *schedule;
     struct server_writes *writes;
-    /* The answer at the head of its queue is there, or it waited and may try again. */
+    /* Continues with the client: the answer at the head of its queue has arrived, or the client
+     * waited and may try again. */
     void (*run)(struct server_client *client);
     struct server_client *next_ready;
-    struct server_queue *queue; /* that it waits in; NULL: it does not wait */
+    struct server_queue *queue; /* the queue in which the client waits; NULL: it does not wait */
     TAILQ_ENTRY(server_client) place;
     struct server_slot *first, *last; /* writes in flight, in order */
-    uint64_t begun_ns;                /* when the request being served came in, by uv_hrtime */
-    uint64_t fence_until_ms;          /* a read waits for a log position; 0: it does not */
-    uint64_t owned_until_ms;          /* a read waits for a late renewal; 0: it does not */
-    uint64_t tick_since_ms;           /* a read waits for the state to get there; 0: it does not */
-    struct access_login login;        /* the user that it has logged in as */
-    struct server_login *pending;     /* the user that it claims to be, until that is judged */
-    int socket;                       /* for the address */
-    uint32_t failures;                /* log-ins that failed on this connection */
+    uint64_t begun_ns;                /* arrival of the request being served, by uv_hrtime */
+    uint64_t fence_until_ms; /* until when a read waits for a log position; 0: it does not wait */
+    /* Until when a read waits for a late renewal of the ownership; 0: it does not wait. */
+    uint64_t owned_until_ms;
+    uint64_t tick_since_ms;       /* since when a read waits for a tick; 0: it does not wait */
+    struct access_login login;    /* the user that it has logged in as */
+    struct server_login *pending; /* a log-in that has not been compared yet */
+    int socket;                   /* for the address */
+    uint32_t failures;            /* failed log-ins on this connection */
     uint32_t inflight;
-    uint64_t scan_cursor; /* of a list that has found nothing yet and goes on; 0: none does */
-    uint32_t scan_steps;  /* that it has taken */
-    struct server_ranking *ranking; /* of a sorted list that goes on; NULL: none does */
-    uint32_t turn, share;           /* requests that may still be served in that turn of the loop */
-    uint32_t round;                 /* of the queue of turns, in which it was last served */
+    /* The cursor of an unfinished list that has found nothing yet; 0: there is none. */
+    uint64_t scan_cursor;
+    uint32_t scan_steps;            /* the steps that this list has taken */
+    struct server_ranking *ranking; /* an unfinished sorted list; NULL: there is none */
+    uint32_t turn, share; /* a turn of the loop, and how many more requests may be served in it */
+    uint32_t round;       /* the round of the queue of turns in which the client was last served */
     enum protocol_encoding encoding;
     bool secure; /* it speaks TLS */
     bool ready;
-    bool waits;    /* its last request may wait in line: the next ones wait for its answer */
-    bool ended;    /* it sends no more: its lease does not wait in line */
-    bool as_is;    /* there are no ticks to be had: the state will do */
-    bool stale;    /* it accepts the state of a node that follows the owner of the log */
-    bool has_turn; /* it has waited for its turn: a long reply may be made now */
+    bool waits;    /* its last request may wait in line: later requests wait for the answer */
+    bool ended;    /* its input has ended: its lease does not wait in line */
+    bool as_is;    /* no tick can be committed: the read answers from the state as it is */
+    bool stale;    /* it accepts the state of a node that follows the owner (READONLY) */
+    bool has_turn; /* it has waited for its turn and may make a long reply now */
 };
 
-/* Everything else in it is zero, and becomes so. */
+/* Sets all other fields to zero. */
 void server_client_init(struct server_client *client, struct server *server,
                         void (*run)(struct server_client *client));
-/* Whether its user may see the lease, which has this epoch: then *ret_lease is the lease. */
+/* Whether the client's user may see the lease with this epoch. If so, *ret_lease is the lease. */
 bool server_client_sees(const struct server_client *client, struct kernel_lease_id id,
                         uint64_t epoch, struct engine_lease *ret_lease);
-/* Whether users are defined and it has not logged in as one. */
+/* Whether users are defined and the client has not logged in. */
 bool server_client_is_stranger(const struct server_client *client);
-/* It is going: it waits no more, and the answers in flight are dropped. */
+/* The client is going away: it stops waiting, and answers in flight are dropped. */
 void server_client_leave(struct server_client *client);
 
 #endif

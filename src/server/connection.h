@@ -1,5 +1,5 @@
-/* RESP connections. An idle connection has only its struct; while it is served it borrows the loop's
- * buffers (buffers.h, output.h). */
+/* RESP connections. An idle connection has only its struct. While it is served, it borrows the
+ * loop's buffers (buffers.h, output.h). */
 #ifndef TN_SERVER_CONNECTION_H
 #define TN_SERVER_CONNECTION_H
 
@@ -19,35 +19,36 @@ struct server_connection {
     struct server *server;
     struct server_output *output;
     struct server_streams *streams;
-    LIST_ENTRY(server_connection) place; /* in the list of live or of free connections */
+    LIST_ENTRY(server_connection) place; /* place in the list of live connections or of free ones */
     uint64_t id;
     uint64_t created_ms, active_ms, progress_ms;
-    size_t unsent; /* at the last look at progress */
+    size_t unsent; /* unsent bytes at the last check for progress */
 
     struct protocol_parser parser;
-    uint8_t *in; /* read, and not parsed or not served yet */
+    uint8_t *in; /* bytes read that have not been parsed or served */
     uint32_t in_len, in_capacity;
-    uint32_t read_turn;     /* the turn of the loop in which it was last read */
-    uint64_t unfinished_ms; /* since when a request is begun and not whole; 0: none is */
+    uint32_t read_turn; /* the turn of the loop in which it was last read */
+    /* Since when the first request is incomplete; 0: there is no incomplete request. */
+    uint64_t unfinished_ms;
 
-    uint8_t *sending; /* the transport's until written */
+    uint8_t *sending; /* bytes that the transport is sending */
     uint32_t sending_len, sending_capacity;
-    uint8_t *out; /* to be sent after that */
+    uint8_t *out; /* bytes to send after `sending` */
     uint32_t out_len, out_capacity;
-    size_t memory; /* of the three buffers above: see memory.h */
+    size_t memory; /* bytes counted for the three buffers above: see memory.h */
 
     bool reading;
-    bool served;    /* something was done for it that not everybody may ask for */
-    bool for_owner; /* it has sent a command that only the owner of the log serves */
-    bool in_multi;  /* MULTI was refused; so are the commands after it, up to EXEC or DISCARD */
-    bool leaving;   /* takes no more requests; closes when its replies are sent */
-    bool ended;     /* the client sends no more */
-    bool lost;      /* it cannot be sent to; closes when whatever is being served is done */
+    bool served;    /* has been served a command that needs a log-in where users are defined */
+    bool for_owner; /* has sent a command that only the owner of the log serves */
+    bool in_multi;  /* after a refused MULTI: refuses commands up to EXEC or DISCARD */
+    bool leaving;   /* serves no more requests; closes when its replies are sent */
+    bool ended;     /* the client has closed its side */
+    bool lost;      /* its socket failed: closes after the request being served */
     bool closing;
-    /* The login that the connection itself proves: by the process at a Unix-domain socket, or by a client
-     * certificate. */
+    /* The login that the connection itself proves, by the process at a Unix-domain socket or by a
+     * client certificate. */
     struct access_login arrived;
-    struct server_subscriber *subscriber; /* NULL: it has not subscribed to anything */
+    struct server_subscriber *subscriber; /* NULL: the connection has no subscriptions */
     const struct protocol_command *last_command;
     char name[SERVER_NAME_MAX + 1];
     char library[SERVER_NAME_MAX + 1];
@@ -58,46 +59,51 @@ _Static_assert(sizeof(struct server_connection) <= 2048, "an idle connection is 
 
 LIST_HEAD(server_connection_list, server_connection);
 
-/* All connections, in a pool of as many as there may be. */
+/* All connections, in a pool of fixed size. */
 struct server_connections {
-    struct server_connection *of; /* those from `touched` on are new */
+    struct server_connection *of; /* entries from `touched` on have never been used */
     uint32_t touched, count;
     uint64_t next_id;
     struct server_connection_list live, free;
-    struct server_connection *looking; /* where the look of this second goes on; NULL: it is over */
-    bool look_due;                     /* and it has not begun */
-    struct server_connection *parting; /* where closing goes on after the log was lost */
-    struct server_connection *judging; /* where judging clients of TLS goes on after a reload */
-    uint32_t drops_told, drops_untold; /* in this second: lines of the log */
+    /* The next connection that this second's check looks at; NULL: the check is complete. */
+    struct server_connection *looking;
+    bool look_due;                     /* this second's check has not begun */
+    struct server_connection *parting; /* the next connection to close after the log was lost */
+    struct server_connection *judging; /* the next TLS client to judge after a reload */
+    /* Disconnections logged in this second, and those only counted. */
+    uint32_t drops_told, drops_untold;
 };
 
-/* Takes the client that waits at the listener. */
+/* Accepts the client that waits at the listener. */
 void server_connection_accept(struct server *server, struct server_listener *listener);
 /* Serves the requests that have been read, then sends the replies. */
 void server_connection_run(struct server_connection *connection);
 void server_connection_close(struct server_connection *connection);
-/* Too much waits to be sent to a subscriber: it is disconnected. */
+/* Disconnects a subscriber that has too many unsent messages. */
 void server_connection_overflow(struct server_connection *connection);
 bool server_connection_quiet(const struct server_connection *connection);
-/* Memory for the connection's buffers, see memory.h; one that is refused is counted as dropped. */
+/* Counts memory for the connection's buffers (memory.h). A refusal counts as a disconnection. */
 bool server_connection_take(struct server_connection *connection, size_t bytes);
 void server_connection_give(struct server_connection *connection, size_t bytes);
 
-/* Every second; and in each turn, until all have been looked at. */
+/* The first is called every second, the second in each turn of the loop until the check is
+ * complete. */
 void server_connections_check(struct server *server);
 void server_connections_look(struct server *server);
 /* After this node has lost the log: answers the requests of all connections and closes them, except
- * those that said READONLY or only subscribe. The first call begins; the second is one step in each turn
- * of the loop, true if more steps follow. */
+ * those that sent READONLY or only subscribe. The first function begins. The second is called in
+ * each turn of the loop and returns true while there is more to do. */
 void server_connections_part(struct server *server);
 bool server_connections_part_step(struct server *server);
-/* Closes connections whose user was removed or has another secret now. */
+/* Closes the connections of users that were removed or whose secret was changed. */
 void server_connections_review(struct server *server);
-/* After a reload: disconnects clients of TLS that would not get in again. Begins, and one step in each turn
- * of the loop, true if more steps follow. */
+/* After a reload: disconnects TLS clients that the new settings would not admit. The first
+ * function begins. The second is called in each turn of the loop and returns true while there is
+ * more to do. */
 void server_connections_judge(struct server *server);
 bool server_connections_judge_step(struct server *server);
-/* Whether the log has a line for one more client that is disconnected: a crowd is counted instead. */
+/* Whether to log one more disconnection. Beyond a limit for each second, disconnections are only
+ * counted. */
 bool server_connections_tell(struct server_connections *connections);
 
 #endif

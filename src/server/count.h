@@ -14,11 +14,11 @@
 #include "protocol/table.h"
 #include "token/token.h"
 
-#define SERVER_BUCKETS 16u /* and one more, without an upper bound */
+#define SERVER_BUCKETS 16u /* buckets with an upper bound; there is one more without */
 #define SERVER_RUNS 16u
 #define SERVER_HTTP_STATUSES 600u
 
-/* Requests that were turned away before they became a command: reason's name. */
+/* Requests rejected before they were parsed as a command, by reason. */
 #define SERVER_REJECT_TABLE(X)            \
     X(UNKNOWN_COMMAND, "unknown_command") \
     X(ARGUMENTS, "wrong_arguments")       \
@@ -33,7 +33,7 @@ enum server_reject {
         SERVER_REJECT_COUNT
 };
 
-/* Clients disconnected by the server: the name of the reason. */
+/* Clients that the server disconnected, by reason. */
 #define SERVER_DROP_TABLE(X)    \
     X(SLOW, "slow")             \
     X(IDLE, "idle")             \
@@ -49,7 +49,7 @@ enum server_drop {
         SERVER_DROP_COUNT
 };
 
-/* Outcomes of logins, with their names. Logins answered from the cache are not counted. */
+/* Outcomes of log-ins. Log-ins answered from the cache are not counted. */
 #define SERVER_LOGIN_TABLE(X) \
     X(ACCEPTED, "accepted")   \
     X(REFUSED, "refused")     \
@@ -62,7 +62,7 @@ enum server_login_outcome {
         SERVER_LOGIN_COUNT
 };
 
-/* Outcomes of datagrams of the UDP listener: the name. */
+/* Outcomes of datagrams at the UDP listener. */
 #define SERVER_UDP_TABLE(X)     \
     X(ANSWERED, "answered")     \
     X(FAILED, "failed")         \
@@ -81,15 +81,15 @@ enum server_udp_outcome {
         SERVER_UDP_COUNT
 };
 
-/* The buckets' upper bounds, in nanoseconds, smallest first. */
+/* The buckets' upper bounds in nanoseconds, in ascending order. */
 extern const uint64_t server_bucket_ns[SERVER_BUCKETS];
 
 struct server_histogram {
-    uint64_t counts[SERVER_BUCKETS + 1]; /* each for itself, not added up */
+    uint64_t counts[SERVER_BUCKETS + 1]; /* the number in each bucket alone, not cumulative */
     uint64_t sum_ns;
 };
 
-/* Commands of one kind that were served one after the other and end together. */
+/* Consecutive commands of one kind whose replies are handed over together. */
 struct server_run {
     uint64_t begun_ns;
     uint32_t count;
@@ -105,24 +105,25 @@ struct server_counters {
     uint64_t rejected[SERVER_REJECT_COUNT];
     uint64_t datagrams[SERVER_UDP_COUNT];
     uint64_t http_answers[SERVER_HTTP_STATUSES]; /* by status */
-    uint64_t errors;                             /* error replies, all of them */
+    uint64_t errors;                             /* all error replies */
     uint64_t tokens_issued, tokens_revoked;
     uint64_t introspections[TOKEN_VERDICTS];
     uint64_t calls[PROTOCOL_COMMANDS];
     uint64_t refusals[PROTOCOL_COMMANDS][TN_R_COUNT];
     struct server_histogram latency[PROTOCOL_COMMANDS];
 
-    struct server_run runs[SERVER_RUNS]; /* served, and not handed to the socket yet */
+    /* Commands served whose replies are not handed to the socket yet. */
+    struct server_run runs[SERVER_RUNS];
     uint32_t run_count;
 };
 
 void server_histogram_add(struct server_histogram *histogram, uint64_t ns, uint64_t count);
 uint64_t server_histogram_count(const struct server_histogram *histogram);
 
-/* The replies to all runs so far are handed over now. */
+/* The replies of all runs have been handed to the socket. */
 void server_count_ended(struct server_counters *counters);
 
-/* A command was answered at once; its latency is known when the reply is handed over. */
+/* A command was answered at once. Its latency is known when the reply is handed over. */
 static inline void server_count_served(struct server_counters *counters, uint8_t command,
                                        uint64_t begun_ns) {
     struct server_run *end = &counters->runs[counters->run_count];
@@ -137,7 +138,7 @@ static inline void server_count_served(struct server_counters *counters, uint8_t
         (struct server_run){.begun_ns = begun_ns, .count = 1, .command = command};
 }
 
-/* An error reply to a command of ours. Done and nothing-to-do are no refusals. */
+/* An error reply to a Tenure command. OK and NOOP are not refusals. */
 static inline void server_count_refusal(struct server_counters *counters, uint8_t command,
                                         enum tn_result code) {
     if (code > TN_R_NOOP && code < TN_R_COUNT) {

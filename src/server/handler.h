@@ -1,4 +1,5 @@
-/* The handlers of the commands: one for each row of the table, of the row's kind. */
+/* The handlers of the commands: exactly one for each row of the table, of the kind that the row
+ * names. */
 #ifndef TN_SERVER_HANDLER_H
 #define TN_SERVER_HANDLER_H
 
@@ -7,24 +8,25 @@
 struct server_connection;
 
 enum server_step {
-    SERVER_DONE, /* answered, or under way */
-    SERVER_WAIT, /* not now: show it again */
+    SERVER_DONE, /* answered, or being worked on */
+    SERVER_WAIT, /* the client must wait: call the handler again later */
 };
 
-/* Answers, or has the connection wait. */
+/* Answers, or makes the connection wait. */
 typedef enum server_step server_session(struct server_connection *connection,
                                         const struct tn_bytes *argv, uint32_t argc);
-/* The call is parsed and judged. OK: the reply is in request->w. NOT_YET: it needs a tick first. */
+/* The call is parsed and judged. OK: the reply is in request->w. NOT_YET: the read needs a tick
+ * first. */
 typedef enum tn_result server_reader(struct server_request *request);
-/* The call is parsed and judged. Completes the command and ends in server_write_submit. */
+/* The call is parsed and judged. Completes the command and calls server_write_submit. */
 typedef enum tn_result server_writer(struct server_request *request);
 /* The call is parsed and judged. Answers request->slot, now or later. */
 typedef void server_job(struct server_request *request);
 
-/* A write is committed and its result is OK. */
+/* Called after a write was committed with the result OK. */
 typedef void server_committed(struct server_owners *owners, const struct server_slot *slot);
 
-/* Exactly one of the first four is set: the one that the row's kind names. */
+/* Exactly one of the first four is set, according to the row's kind. */
 struct server_handler {
     server_session *session;
     server_reader *read;
@@ -93,7 +95,7 @@ server_reader read_rule;
 server_reader read_rules;
 server_reader read_sensors;
 server_reader read_sensor;
-/* read_events.c; with request->more, the unfinished page is kept for the client. */
+/* read_events.c; if request->more is set, the unfinished page is kept for the client. */
 server_reader read_events;
 /* node_commands.c */
 server_reader read_nodes;
@@ -112,7 +114,7 @@ server_reader read_token_keys;
 server_reader read_token_refresh;
 server_reader read_token_sensor;
 
-/* write.c: submits the command as it was parsed; all other writes end in it. */
+/* write.c: submits the command as parsed. All other writers end by calling it. */
 server_writer server_write_submit;
 /* sensor.c */
 server_writer write_emit;

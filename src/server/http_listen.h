@@ -1,4 +1,4 @@
-/* HTTP as the rest of the server sees it; http_parts.h is its inside. */
+/* HTTP as the rest of the server sees it. http_parts.h is for the files of HTTP only. */
 #ifndef TN_SERVER_HTTP_LISTEN_H
 #define TN_SERVER_HTTP_LISTEN_H
 
@@ -9,20 +9,20 @@ struct server;
 
 /* Prepares HTTP for its listeners. 0, or an error code of libuv. */
 int server_http_start(struct server *server);
-/* 0, or a code of libuv's. */
+/* 0, or an error code of libuv. */
 int server_http_listen(struct server *server, const char *host, uint16_t port, uint16_t *ret_port);
-/* At options.http_unix. False: the reason has been logged. */
+/* Listens at options.http_unix. False: the reason has been logged. */
 bool server_http_listen_unix(struct server *server);
 uint32_t server_http_connections(const struct server *server);
 /* Streams of events. */
 uint32_t server_http_streams(const struct server *server);
 /* Every second. */
 void server_http_check(struct server *server);
-/* Ends streams and waiting requests of users that are gone. */
+/* Ends the streams and waiting requests of users that were removed. */
 void server_http_review(struct server *server);
-/* Sends the answers that have been made since. */
+/* Sends the answers that have been completed since the last call. */
 void server_http_wake(struct server *server);
-/* Takes no more requests; stops when those under way are answered. */
+/* Accepts no more requests, and stops when those being served are answered. */
 void server_http_drain(struct server *server);
 void server_http_stop(struct server *server);
 bool server_http_stopped(const struct server *server);

@@ -5,7 +5,7 @@
 struct server;
 struct server_listener;
 
-/* Takes the client that waits at the listener. */
+/* Accepts the client that waits at the listener. */
 void server_https_accept(struct server *server, struct server_listener *listener);
 /* See server_tls_judge. */
 void server_https_judge(struct server *server);

@@ -1,5 +1,6 @@
-/* Jobs: commands that are none of the engine's and take long, on a thread of libuv's. Of each kind one
- * runs at a time; its answer goes into the slot that it was begun with. */
+/* Jobs: commands that the engine does not serve and that take long. They run on a worker thread
+ * of libuv, one at a time of each kind. The answer of a job goes into the slot that it was begun
+ * with. */
 #ifndef TN_SERVER_JOBS_H
 #define TN_SERVER_JOBS_H
 
@@ -12,7 +13,7 @@
 struct server_jobs {
     struct {
         uv_work_t work;
-        struct server_slot *slot; /* NULL: none runs; the same below */
+        struct server_slot *slot; /* NULL: no such job runs; the same below */
         struct log_error error;
         enum tn_status status;
     } snapshot;
@@ -34,7 +35,7 @@ struct server_jobs {
     } node;
 };
 
-/* DONE: a slot at the end of the client's queue has the answer or will have it. */
+/* DONE: a slot at the end of the client's queue has the answer or will receive it. */
 enum server_step server_job_begin(struct server_request *request);
 
 #endif

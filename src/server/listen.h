@@ -1,5 +1,5 @@
-/* The listeners that accept a transport: three of RESP (TCP, TCP with TLS, and a Unix-domain socket, which
- * knows its clients by their processes), and the one of HTTP with TLS. */
+/* The listeners whose clients are transports: RESP over TCP, over TCP with TLS, and over a
+ * Unix-domain socket, where the server knows clients by their processes; and HTTP with TLS. */
 #ifndef TN_SERVER_LISTEN_H
 #define TN_SERVER_LISTEN_H
 
@@ -19,7 +19,7 @@ enum server_listen {
 struct server_listener {
     struct transport_listener socket;
     struct server *server;
-    /* Takes the client that waits at the listener. */
+    /* Accepts the client that waits at the listener. */
     void (*accept)(struct server *server, struct server_listener *listener);
     bool is_open;
     bool waiting; /* a client waits to be accepted in the next turn */
@@ -28,22 +28,22 @@ struct server_listener {
 
 struct server_listeners {
     struct server_listener of[SERVER_LISTEN_COUNT];
-    struct unix_socket unix_socket; /* of SERVER_LISTEN_UNIX, if it is open */
+    struct unix_socket unix_socket; /* of SERVER_LISTEN_UNIX, while it is open */
     uint32_t accepts;               /* in this turn */
 };
 
-/* Any of them but SERVER_LISTEN_UNIX. 0, or a code of libuv's. */
+/* Opens a listener other than SERVER_LISTEN_UNIX. 0, or an error code of libuv. */
 int server_listen_tcp(struct server *server, enum server_listen which, const char *host,
                       uint16_t port);
-/* At options.unix_path. False: the reason has been logged. */
+/* Listens at options.unix_path. False: the reason has been logged. */
 bool server_listen_unix(struct server *server);
-/* Accepts no more, and removes the Unix-domain socket. */
+/* Stops accepting, and removes the Unix-domain socket. */
 void server_listen_stop(struct server *server);
-/* Once a turn: clients that were left waiting in the turn before. */
+/* Called once a turn: accepts clients that were left waiting in the turn before. */
 void server_listen_resume(struct server *server);
-/* Where the Unix-domain socket is, or "off". */
+/* The path of the Unix-domain socket, or "off". */
 const char *server_unix_path(const struct server *server);
-/* 0: it is not open. */
+/* 0: the listener is not open. */
 uint16_t server_listen_port(const struct server *server, enum server_listen which);
 
 #endif

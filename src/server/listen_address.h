@@ -7,13 +7,14 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* "HOST:PORT" or "[HOST]:PORT", and "localhost" for 127.0.0.1. False: it is none of them. */
+/* Parses "HOST:PORT", "[HOST]:PORT" or "localhost:PORT" (127.0.0.1). False: the text is none of
+ * them. */
 bool server_address_split(const char *text, char host[64], uint16_t *ret_port);
-/* 0, or a code of libuv's: the host is an address, not a name. */
+/* 0, or an error code of libuv. The host must be an address, not a name. */
 int server_address_make(const char *host, uint16_t port, struct sockaddr_storage *ret_address);
 uint16_t server_address_port(const struct sockaddr_storage *address);
 bool server_address_is_loopback(const char *host);
-/* Whether it is HOST:PORT, and on loopback if not `anywhere`; else `reason` says why not. */
+/* Whether the text is HOST:PORT, and on loopback unless `anywhere`. If not, `reason` says why. */
 bool server_address_check(const char *text, bool anywhere, char *reason, size_t room);
 
 #endif

@@ -18,25 +18,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SERVER_UNSENT_BYTES (32 * 1024) /* that the kernel keeps for a client, about */
-#define SERVER_ROOM_STEP 16u /* items of a list after which server_memory_reply is asked */
+/* Approximate bytes that the operating system keeps for a client. */
+#define SERVER_UNSENT_BYTES (32 * 1024)
+#define SERVER_ROOM_STEP 16u /* items of a list between two calls of server_memory_reply */
 
 struct server_options;
 
 struct server_memory {
     const struct server_options *options; /* client_memory, connections_max */
-    uint32_t (*clients)(const void *ctx); /* how many there are */
+    uint32_t (*clients)(const void *ctx); /* the number of clients */
     const void *ctx;
     size_t used;
 };
 
-/* For `bytes` more than the `held` ones of one client. False: it has its share, and there is no more. */
+/* Whether a client that holds `held` bytes may have `bytes` more. False: it has its share, and
+ * memory is short. */
 bool server_memory_share(struct server_memory *memory, size_t *held, size_t bytes);
 void server_memory_return(struct server_memory *memory, size_t *held, size_t bytes);
-/* Whether there is memory for a reply of this size if the client does not read it at once. Asked while a
- * long reply is made, so that no reply is finished in vain. */
+/* Whether there is memory for a reply of this size if the client does not read it at once. Asked
+ * while a long reply is being made, so that none is completed in vain. */
 bool server_memory_reply(const struct server_memory *memory, size_t bytes);
-/* The reason in the refusal. */
+/* The reason in such a refusal. */
 extern const char server_no_room[];
 
 #endif

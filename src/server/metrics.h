@@ -19,7 +19,7 @@
 /* The maximum length of one scrape. Pools whose samples may not fit are left out and counted in
  * tenure_metrics_pools_omitted. */
 #define SERVER_METRICS_BYTES (64u << 20)
-#define SERVER_METRICS_SAMPLE_SECONDS 15u /* growth of pools is sampled at least so often */
+#define SERVER_METRICS_SAMPLE_SECONDS 15u /* the growth of pools is sampled at least this often */
 
 /* clang-format off */
 #define SERVER_METRIC_TABLE(X) \
@@ -147,25 +147,27 @@ extern const struct server_metric_row server_metric_rows[SERVER_METRIC_COUNT];
 
 /* ---- The text: metrics_text.c ---- */
 
-/* Grows as needed, up to SERVER_METRICS_BYTES; after a failure nothing more is written. */
+/* A text that grows up to SERVER_METRICS_BYTES. After a failure nothing more is written. */
 struct metrics_text {
     char *at;
     size_t len, capacity;
     bool failed;
-    enum server_metric family; /* the one being written */
+    enum server_metric family; /* the family being written */
 };
 
 void metrics_family(struct metrics_text *text, enum server_metric family);
-/* A sample is its name and labels, then a number. Labels: up to two, escaped; a name NULL: none. */
+/* Writes a sample: its name and up to two labels, escaped. A label whose name is NULL is omitted. A
+ * number must follow. */
 void metrics_sample(struct metrics_text *text, const char *suffix, const char *label,
                     struct tn_bytes value, const char *label2, const char *value2);
-/* value / 10^digits, exactly, and the end of the line. */
+/* Writes value / 10^digits, exactly, and ends the line. */
 void metrics_number(struct metrics_text *text, uint64_t value, unsigned digits);
 void metrics_infinity(struct metrics_text *text);
-/* A family with one sample and no labels. */
+/* Writes a family with one sample and no labels. */
 void metrics_single(struct metrics_text *text, enum server_metric family, uint64_t value,
                     unsigned digits);
-/* `counts` has one more than the bounds, each for its own bucket; a label NULL: none. */
+/* `counts` has one more entry than the bounds, and counts each bucket alone. A label that is NULL
+ * is omitted. */
 struct metrics_buckets {
     const uint64_t *bounds_ns;
     const uint64_t *counts;
@@ -186,18 +188,18 @@ struct metrics_pool {
     bool sticky, ultra, force_zero;
     uint64_t name_hash;
     uint64_t size, free, used, scopes, next_free_ms, lease_s, waiting, waiting_since_ms;
-    uint64_t rate_nano; /* newcomers a second, billionths */
+    uint64_t rate_nano; /* new leases a second, in billionths */
     uint64_t states[5]; /* reserved, active, offline, revoking, cooling */
     struct kernel_pool_counters counters;
-    uint64_t exhaustion_ms; /* UINT64_MAX: it does not grow */
+    uint64_t exhaustion_ms; /* UINT64_MAX: the pool does not grow */
 };
 
-/* How fast a pool fills: remembered from one look to the next, by the hash of its name. */
+/* How fast a pool fills, kept from one sample to the next by the hash of its name. */
 struct metrics_growth {
     uint64_t name_hash; /* 0: an empty place */
-    uint32_t pool;      /* index of the row, in this look */
+    uint32_t pool;      /* index of the row in this sample */
     uint64_t used, at_ms;
-    double rate, weight; /* values a second, and how much of the past it stands for, 0 to 1 */
+    double rate, weight; /* values a second, and how much of the past they represent, 0 to 1 */
 };
 
 struct metrics_growths {
@@ -209,19 +211,19 @@ struct metrics_pools {
     struct metrics_pool *of;
     uint32_t count, capacity;
     uint64_t omitted;
-    size_t text_bytes; /* that their samples may need */
+    size_t text_bytes; /* maximum bytes of their samples */
     struct metrics_growths growths;
 };
 
-/* False: no memory. One that does not fit is counted as omitted. */
+/* False: out of memory. A pool that does not fit is counted as omitted. */
 bool metrics_pools_add(struct metrics_pools *pools, const struct kernel_pool_view *view);
-/* Fills in when each pool will be exhausted, from the figures of earlier looks. */
+/* Estimates when each pool will be exhausted, from earlier samples. */
 bool metrics_pools_estimate(struct metrics_pools *pools, uint64_t now_ms);
-/* Frees the rows; the remembered figures stay for the next look. */
+/* Frees the rows. The figures for the next sample stay. */
 void metrics_pools_clear(struct metrics_pools *pools);
 void metrics_pools_render(struct metrics_text *text, const struct metrics_pools *pools,
                           const struct server_refusals *refusals);
-/* The row of a pool that the last estimate has seen, or NULL. */
+/* The row of a pool that the last estimate has covered, or NULL. */
 const struct metrics_pool *metrics_pools_find(const struct metrics_pools *pools,
                                               uint64_t name_hash);
 
@@ -231,13 +233,13 @@ struct metrics_process {
     uint64_t cpu_ms, fds, fds_max, rss_bytes, vsize_bytes, start_ms;
 };
 
-/* Everything that is shown but the pools, at one moment. */
+/* Everything that is shown except the pools, as of one moment. */
 struct metrics_view {
     const char *version;
     struct engine_stats stats;
     struct kernel_usage usage;
     struct kernel_limits limits;
-    bool has_usage; /* a halted engine tells nothing of its tables */
+    bool has_usage; /* false if the engine has halted: the use of its tables is unknown */
     struct server_counters counters;
     uint64_t tls_expires_s;
     uint64_t connections, http_connections, connections_max, client_memory, client_memory_max,
@@ -255,7 +257,7 @@ void metrics_render(struct metrics_text *text, const struct metrics_view *view);
 
 struct server;
 
-/* The result, shared by all clients that asked for it; on the loop's thread only. */
+/* The text of one scrape, shared by all clients that requested it; on the loop's thread only. */
 struct server_text {
     struct server *server;
     uint32_t references;
@@ -265,10 +267,10 @@ struct server_text {
     char *at;
 };
 
-/* A request for a scrape, in memory of the caller until `done` runs or it is cancelled. */
+/* A request for a scrape, in the caller's memory until `done` runs or it is cancelled. */
 struct server_scrape {
-    /* The text, with a reference that the callee owns; NULL: no memory, or slow clients have too much
-     * of it. */
+    /* Receives the text with a reference that it must release. NULL: out of memory, or slow clients
+     * hold too many texts. */
     void (*done)(struct server_scrape *scrape, struct server_text *text);
     struct server_scrape *next;
     bool pools; /* wanted too */
@@ -280,7 +282,7 @@ struct server_metrics *server_metrics_make(struct server *server);
 void server_metrics_free(struct server_metrics *metrics);
 void server_metrics_request(struct server *server, struct server_scrape *scrape);
 void server_metrics_cancel(struct server *server, struct server_scrape *scrape);
-/* Every second: a look at the pools if there has been none for a while. */
+/* Called every second: samples the pools if that has not been done for some time. */
 void server_metrics_second(struct server *server);
 void server_text_release(struct server_text *text);
 

@@ -20,22 +20,22 @@ struct server_once {
     char url[96]; /* of our HTTP listener, for sensors; empty: there is none */
     bool owns;
     struct supervisor *leaving; /* of an ownership that has ended; its runs are being ended */
-    bool left;      /* it is closed; some runs may live, and it is freed when none does */
-    uint64_t epoch; /* of the supervisor, or of the one that is leaving */
-    /* Before the first ownership: runs of an earlier life of this node. */
+    bool left;                  /* it is closed; freed when none of its runs is alive */
+    uint64_t epoch;             /* the ownership of `supervisor` or `leaving` */
+    /* Before the first ownership: runs left over from an earlier process of this node. */
     struct run_orphans *orphans;
-    bool unproven; /* one of them is not proven dead */
-    bool clean;    /* nothing lives that this node has started */
+    bool unproven; /* a left-over run is not proven dead */
+    bool clean;    /* nothing that this node has started is alive */
 };
 
-/* Before the server is ready; false: there is no memory, and the reason has been logged. */
+/* Called before the server is ready. False: out of memory; the reason has been logged. */
 bool server_once_start(struct server *server);
-/* Every second, and when the role of the engine or of the node has changed. */
+/* Called every second, and when the role of the engine or of the node has changed. */
 void server_once_look(struct server *server);
 /* The server stops: ends these parts. */
 void server_once_stop(struct server *server);
 bool server_once_stopped(const struct server *server);
-/* When the loop does not run any more. */
+/* Called when the loop has ended. */
 void server_once_free(struct server *server);
 
 #endif

@@ -9,16 +9,16 @@
 
 #include "protocol/resp.h"
 
-#define SERVER_REPLY_MAX (4u << 20)     /* bytes of one reply */
-#define SERVER_OUT_FLUSH (128u * 1024u) /* gathered replies are sent at this size */
-#define SERVER_OUT_SOFT (256u * 1024u)  /* waiting to be sent: no more requests are taken */
+#define SERVER_REPLY_MAX (4u << 20)     /* maximum bytes of one reply */
+#define SERVER_OUT_FLUSH (128u * 1024u) /* gathered replies are sent when they have this size */
+#define SERVER_OUT_SOFT (256u * 1024u)  /* unsent bytes; beyond them no more requests are served */
 
 #define SERVER_OUT_BYTES (SERVER_OUT_FLUSH + 2 * SERVER_REPLY_MAX)
 
 struct server_connection;
 struct server_counters;
 
-/* The loop's output buffer, for one connection at a time; empty between two. */
+/* The loop's output buffer, used by one connection at a time and empty in between. */
 struct server_output {
     uv_loop_t *loop;
     struct server_counters *counters;
@@ -36,16 +36,16 @@ void server_output_free(struct server_output *output);
 struct protocol_writer server_reply_begin(struct server_connection *connection);
 void server_reply_end(struct server_connection *connection, const struct protocol_writer *w);
 void server_reply_bytes(struct server_connection *connection, const void *bytes, size_t len);
-/* Adds the replies to writes that are there, as far as those before them are. */
+/* Appends the replies to writes that have been answered, up to the first one that has not. */
 void server_replies_collect(struct server_connection *connection);
 __attribute__((format(printf, 2, 3))) void server_reply_error(struct server_connection *connection,
                                                               const char *format, ...);
-/* Never closes the connection: it may be in the middle of being served. */
+/* Never closes the connection, which may be being served. */
 void server_output_flush(struct server_connection *connection);
 
 /* ---- Messages: between replies, gathered in the connection's own memory, and sent by a flush ---- */
 
-/* `room`: the maximum size of the message. False: no memory. */
+/* `room`: the maximum size of the message. False: out of memory. */
 struct protocol_writer server_message_begin(struct server_connection *connection, size_t room);
 bool server_message_end(struct server_connection *connection, const struct protocol_writer *w);
 void server_messages_flush(struct server_connection *connection);
@@ -53,10 +53,11 @@ void server_messages_flush(struct server_connection *connection);
 /* ---- Sending ---- */
 
 size_t server_output_waiting(const struct server_connection *connection);
-/* Whether the operating system has some of its replies that it could not send yet: a client that goes on
- * asking loses them when the connection is closed then. */
+/* Whether the operating system still has unsent bytes. A client that goes on sending requests loses
+ * them if the connection is closed then. */
 bool server_output_unsent(const struct server_connection *connection);
-/* The buffer that was with the transport has been sent, or cannot be. False: close the connection. */
+/* The buffer at the transport has been sent, or the transport has failed. False: close the
+ * connection. */
 bool server_output_written(struct server_connection *connection, int status);
 /* Frees the unsent replies of the connection. */
 void server_output_drop(struct server_connection *connection);

@@ -30,19 +30,19 @@
 #include "server/slots.h"
 
 #define PARKED_BUCKETS 4096u
-#define PARKED_CALLS 512u /* commands in flight by which clients leave */
+#define PARKED_CALLS 512u /* maximum commands in flight by which clients leave the line */
 
 struct parked_answer;
 
-/* A lease whose client leaves. */
+/* A lease whose client leaves the line. */
 struct parked_leave {
     struct parked_leave *next;
     struct kernel_lease_id lease;
-    uint64_t after; /* that many requests with WAIT must have been answered */
+    uint64_t after; /* submitted when this many requests with WAIT have been answered */
     bool has_op, revokes;
 };
 
-/* The command by which it leaves. */
+/* The command by which a client leaves. */
 struct parked_call {
     struct engine_request request;
     struct parked_call *next; /* free, or done */
@@ -50,26 +50,27 @@ struct parked_call {
 };
 
 struct parked_leaves {
-    struct parked_leave *of; /* a place each; those from `touched` on have never been used */
+    /* One for each place; entries from `touched` on have never been used. */
+    struct parked_leave *of;
     uint32_t touched;
     struct parked_leave *free;
     struct parked_leave *first, *last; /* to be submitted, in order of `after` */
     struct parked_call *calls;
     struct parked_call *calls_free;
     uint32_t in_flight;
-    bool paused;              /* the engine has no room: until the next server_parked_check */
-    struct parked_call *done; /* under the lock: the loop has not seen them */
+    bool paused; /* the engine has no room: stop submitting until the next server_parked_check */
+    struct parked_call *done; /* under the lock: completed, but not seen by the loop */
 };
 
 struct server_parked {
     struct engine *engine;
     struct server *server;
-    struct server_slot *of[PARKED_BUCKETS]; /* by lease, linked by next_parked */
+    struct server_slot *of[PARKED_BUCKETS]; /* parked slots by lease, linked by next_parked */
     uint32_t count;
     uint32_t places;         /* taken */
-    uint32_t lead;           /* the last lead of the engine that was looked at */
-    uint32_t refusing;       /* the next bucket to refuse; PARKED_BUCKETS: none is to be */
-    uint64_t sent, answered; /* requests with WAIT, by the engine for the first time */
+    uint32_t lead;           /* the lead of the engine at the last check */
+    uint32_t refusing;       /* the next bucket whose slots are refused; PARKED_BUCKETS: none */
+    uint64_t sent, answered; /* requests with WAIT submitted, and answered once by the engine */
     struct parked_leaves leaves;
     pthread_mutex_t lock;
     struct parked_answer *first, *last; /* under the lock: answers that the loop has not seen */
@@ -78,52 +79,57 @@ struct server_parked {
 bool server_parked_init(struct server_parked *parked, struct server *server, struct engine *engine);
 void server_parked_free(struct server_parked *parked);
 
-/* On an engine's thread: engine_waited_sink, ctx is the server. */
+/* The engine_waited_sink, called on an engine's thread. `ctx` is the server. */
 void server_parked_answer(void *ctx, const struct kernel_result *result);
 
 /* ---- On the loop ---- */
 
-/* A request with WAIT takes a place; false: there is none. Then it is submitted, or gives it back. */
+/* Takes a place for a request with WAIT. False: no place is free. The caller then submits the
+ * request, or gives the place back with `cancel`. */
 bool server_parked_begin(struct server_parked *parked, struct server_slot *slot);
 void server_parked_cancel(struct server_parked *parked, struct server_slot *slot);
 
-/* First the answers that are there are taken, then the slots of the ring are looked at, then the
- * answers are given: so the slot of an answer is parked before. */
+/* Answers are handled in this order: take the pending answers; look at the slots of the ring; give
+ * the answers. So a slot is parked before its answer is given. */
 struct parked_answer *server_parked_take(struct server_parked *parked);
-/* The engine has answered a slot that may wait. True: it waits, and is parked or leaves. */
+/* The engine has answered a slot whose request has WAIT. True: the request waits, and its slot is
+ * parked or leaves. */
 bool server_parked_add(struct server_parked *parked, struct server_slot *slot);
-/* The next slot that this answer, or a later one of the list, is for, with its result in place; NULL:
- * no more, and the list is freed. */
+/* The next slot that is meant by this answer or a later one of the list, with its result in place.
+ * NULL: there are no more, and the list is freed. */
 struct server_slot *server_parked_next(struct server_parked *parked,
                                        struct parked_answer **answers);
-/* The client goes. Before its slots do. */
+/* The client disconnects. Called before its slots are released. */
 void server_parked_leave(struct server_parked *parked, struct server_client *client);
-/* The client sends no more, and may still read. It is answered soon. */
+/* The client has ended its input, but may still read. It is answered soon. */
 void server_parked_end(struct server_parked *parked, struct server_client *client);
-/* Once a second: submits again what the engine had no room for, and lets server_parked_step answer
- * whoever waits for an earlier lead of the engine, or everyone if it does not lead or the server stops. */
+/* Called once a second: submits again what the engine had no room for. Has server_parked_step
+ * refuse the clients that wait for an earlier lead of the engine, or all of them if the engine does
+ * not lead or the server stops. */
 void server_parked_check(struct server_parked *parked);
-/* Between the turns of the loop: submits what clients that went have left to do, and a bounded part of
- * the above. True: there is more to do. */
+/* Called between the turns of the loop: submits the commands of clients that left, and does a
+ * bounded part of the above. True: there is more to do. */
 bool server_parked_step(struct server_parked *parked);
 
 /* ---- parked_leave.c ---- */
 
 bool parked_leaves_init(struct parked_leaves *leaves);
 void parked_leaves_free(struct parked_leaves *leaves);
-/* The lease of this slot, which was answered with WAITING, is left. The slot may be freed: its place
- * belongs to the leave from now on. */
+/* The client of this slot, which was answered with WAITING, leaves. The slot may be freed: its
+ * place belongs to the leave from now on. */
 void parked_leave_begin(struct server_parked *parked, struct server_slot *slot);
-/* Submits what may be submitted. It may run clients, so it is never called while one is served or closed. */
+/* Submits the commands that are due. This may run clients, so it must not be called while one is
+ * being served or closed. */
 void parked_leaves_submit(struct server_parked *parked);
-/* Looks at the commands that are done. */
+/* Processes the commands that have completed. */
 void parked_leaves_collect(struct server_parked *parked);
 
-/* A parked slot of this lease whose client has, or has not, ended its input. NULL: there is none. */
+/* A parked slot of this lease whose client has (`ended`), or has not, ended its input. NULL: there
+ * is none. */
 struct server_slot *parked_slot_of(struct server_parked *parked, uint64_t lsn, bool ended);
-/* A slot, or a command by which one has left, needs its place no more. */
+/* Gives back the place of a slot, or of a command by which a client has left. */
 void parked_place_give(struct server_parked *parked);
-/* Answers a parked slot; its client runs. */
+/* Refuses a parked slot and runs its client. */
 void parked_refuse(struct server_parked *parked, struct server_slot *slot, enum tn_result code,
                    const char *why);
 

@@ -38,16 +38,16 @@ struct server {
     struct server_options options;
     struct engine *engine;
     uv_loop_t loop;
-    struct server_owners owners; /* pointers to the following, and the supervisor */
+    struct server_owners owners; /* pointers to the owners below, and the supervisor */
     struct server_once once;
     struct access access;      /* users */
-    struct server_users users; /* that were added at run time */
+    struct server_users users; /* users added at run time */
     struct server_logins logins;
     struct server_role role; /* in a cluster */
 
     struct server_tls tls; /* without a context: TLS is off */
 
-    /* The way of a request, in and out. */
+    /* The way of a request through the server, in and out. */
     struct server_listeners listeners;
     struct server_connections connections;
     struct server_buffers buffers;
@@ -72,12 +72,12 @@ struct server {
     struct server_metrics *metrics;
     struct server_history history;
 
-    bool log_full; /* the last look found no room on the disk */
+    bool log_full; /* the last check found the disk full */
     struct server_daemon daemon;
     struct server_stopping stop;
 };
 
-/* Clients of RESP and HTTP. */
+/* The number of clients of RESP and HTTP. */
 uint32_t server_clients(const struct server *server);
 
 #endif

@@ -18,16 +18,16 @@
 #define HISTORY_HOURS 720u
 #define HISTORY_POOLS 512u
 
-/* Counts are capped at UINT32_MAX. */
+/* One sample of a pool. Counts are capped at UINT32_MAX. */
 struct history_sample {
     uint64_t time_ms;
     uint64_t size;
     uint32_t states[5]; /* reserved, active, offline, revoking, cooling */
     uint32_t waiting;
-    uint32_t peak; /* the most used values within the hour; of a minute: used values */
+    uint32_t peak; /* the most used values within the hour; for a minute, the used values */
     uint32_t given, ended, refused; /* since the sample before */
-    uint32_t lease_s;               /* the lease of a newcomer */
-    uint32_t rate_milli;            /* newcomers an hour, thousandths: sticky pools */
+    uint32_t lease_s;               /* the lease that a new holder gets */
+    uint32_t rate_milli;            /* new leases an hour in thousandths, for sticky pools */
     bool ultra, force_zero;
 };
 
@@ -44,7 +44,7 @@ struct history_pool {
     uint64_t name_hash;
     char name[KERNEL_POOL_MAX + 1];
     struct history_ring minutes, hours;
-    struct history_sample hour; /* the one that is being summed up */
+    struct history_sample hour; /* the hour being accumulated */
     bool hour_begun;
     uint64_t given, ended, refused; /* totals at the last sample */
     uint64_t refused_now;
@@ -52,16 +52,16 @@ struct history_pool {
 
 struct server_history {
     uv_mutex_t lock;
-    uint64_t minute; /* of the last samples, since 1970 */
+    uint64_t minute; /* minute of the last samples, since 1970 */
     uint32_t count;
     struct history_pool *of[HISTORY_POOLS]; /* in no order */
-    uint16_t slots[2 * HISTORY_POOLS];      /* by the hash of the name: index + 1, or 0 */
+    uint16_t slots[2 * HISTORY_POOLS]; /* index of the pool + 1 by the hash of its name; 0: empty */
 };
 
 bool server_history_init(struct server_history *history);
 void server_history_free(struct server_history *history);
 
-/* Samples the pools if a minute has begun since the last samples. */
+/* Takes a sample of each pool if a new minute has begun since the last samples. */
 void server_history_sample(struct server_history *history, const struct metrics_pools *pools,
                            const struct server_refusals *refusals, uint64_t now_ms);
 

@@ -13,7 +13,8 @@
 #include "kernel/command.h"
 #include "kernel/result.h"
 
-#define SERVER_REFUSALS 65536u  /* pairs of pool and result, a quarter of them always empty */
+/* Places for pairs of pool and result; a quarter of them stay empty. */
+#define SERVER_REFUSALS 65536u
 #define SERVER_REFUSAL_POOLS 8u /* of one request */
 
 struct server_refusal {
@@ -32,13 +33,13 @@ uint64_t server_refusal_name_hash(const void *name, size_t len);
 
 bool server_refusals_init(struct server_refusals *refusals);
 void server_refusals_free(struct server_refusals *refusals);
-/* Notes a refusal for each pool that the command names. */
+/* Counts a refusal for each pool that the command names. */
 void server_refusals_count(struct server_refusals *refusals, const struct kernel_command *command,
                            enum tn_result code);
-/* The same; the command is encoded. */
+/* The same for an encoded command. */
 void server_refusals_note(struct server_refusals *refusals, struct tn_bytes command,
                           enum tn_result code);
-/* Copies all counts; `to` has no lock of its own to speak of. */
+/* Copies all counts. The copy has no lock. */
 void server_refusals_copy(struct server_refusals *refusals, struct server_refusals *to);
 /* Removes the counts that are 0 in the copy. */
 void server_refusals_prune(struct server_refusals *refusals, const struct server_refusals *copy);

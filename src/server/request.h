@@ -18,19 +18,19 @@ struct server_request {
     struct server_client *client;
     const struct access_user *user;
     const struct protocol_command *row;
-    const struct tn_bytes *argv; /* the whole request, the command's words included */
+    const struct tn_bytes *argv; /* all words of the request, including the command's */
     uint32_t argc;
-    struct server_slot *slot;  /* of a write or a job: for the answer */
-    struct protocol_writer *w; /* of a read: for the answer */
+    struct server_slot *slot;  /* for the answer of a write or a job */
+    struct protocol_writer *w; /* for the answer of a read */
     enum engine_read_mode how; /* of a read */
-    uint64_t lsn;              /* of a read: the log position that it has shown; 0: none */
-    bool more;                 /* of a read: the slice is over before the reply was done */
-    bool stale;                /* of a read: this node's state will do, though it follows */
-    bool full;                 /* of a write: the batch has no room for it; the next one may */
-    struct protocol_call call; /* parsed; a refusal leaves the reason in its `detail` */
+    uint64_t lsn;              /* the log position that a read has shown; 0: none */
+    bool more;                 /* the slice of a read ended before the reply was complete */
+    bool stale;                /* a read may use this node's state although the node follows */
+    bool full;                 /* the batch has no room for a write; the next one may */
+    struct protocol_call call; /* the parsed request; a refusal puts the reason into its `detail` */
 };
 
-/* Everything but the call, which is parsed later. */
+/* Sets everything but `call`, which is parsed later. */
 void server_request_begin(struct server_request *request, struct server_client *client,
                           const struct access_user *user, const struct protocol_command *row,
                           const struct tn_bytes *argv, uint32_t argc);

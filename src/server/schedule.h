@@ -28,23 +28,23 @@
 
 #include "server/client.h"
 
-#define SERVER_SHARE_BYTES (16u * 1024u) /* read from one connection in one turn, */
-#define SERVER_SHARE_COMMANDS 256u       /* and requests of it that are served */
-#define SERVER_STRANGER_BYTES 2048u      /* the same before it has logged in, if there are users */
+#define SERVER_SHARE_BYTES (16u * 1024u) /* maximum bytes read from one connection in one turn */
+#define SERVER_SHARE_COMMANDS 256u       /* maximum requests of one connection served in one turn */
+#define SERVER_STRANGER_BYTES 2048u      /* the same before the log-in, if users are defined */
 #define SERVER_STRANGER_COMMANDS 32u
-/* In one turn, of each of RESP and HTTP: */
-#define SERVER_ACCEPTS_MAX 4u /* clients that come in */
-#define SERVER_LOOKS_MAX 64u  /* connections looked at: is one idle or slow? */
-#define SERVER_DROPS_MAX 4u   /* and closed for that */
+/* Limits for one turn, for RESP and for HTTP each: */
+#define SERVER_ACCEPTS_MAX 4u /* clients accepted */
+#define SERVER_LOOKS_MAX 64u  /* connections checked for being idle or slow */
+#define SERVER_DROPS_MAX 4u   /* connections closed because of that check */
 
 struct engine;
 
-/* The callbacks of the schedule; `ctx` is their first argument. */
+/* The callbacks of the schedule. `ctx` is their first argument. */
 struct schedule_hooks {
     void *ctx;
-    /* In a turn that was asked for by schedule_soon. True: there is more to do in the next one. */
+    /* Called in a turn requested by schedule_soon. True: there is more to do in the next turn. */
     bool (*turn)(void *ctx);
-    /* Clients that waited have been tried again. */
+    /* Called after waiting clients have been run. */
     void (*tried)(void *ctx);
 };
 
@@ -53,27 +53,29 @@ struct schedule {
     struct engine *engine;
     struct schedule_hooks hooks;
     uv_timer_t retry; /* runs while a client waits */
-    uv_idle_t soon;   /* runs while something is to be done in the next turn */
-    bool hurry;       /* the server stops: no client waits for a log position */
+    uv_idle_t soon;   /* runs while there is work for the next turn */
+    bool hurry;       /* the server stops: clients no longer wait for log positions */
 
     struct server_queue waiting;
-    bool waiting_try;            /* one of them waits for a slot or the like, free at any time */
-    uint64_t waiting_lsn;        /* the others wait for this log position at the least, */
-    uint64_t waiting_until_ms;   /* and not beyond this time */
-    struct server_queue running; /* they try again now */
-    bool runs;                   /* they are being gone through */
+    /* One of them waits for something that can be available at any time, such as a slot. */
+    bool waiting_try;
+    uint64_t waiting_lsn;        /* the others wait for this log position or later ones, */
+    uint64_t waiting_until_ms;   /* and at least until this time */
+    struct server_queue running; /* clients that are being run again */
+    bool runs;                   /* the clients in `running` are being run */
 
-    uint32_t turn, round;          /* of the loop; of the two queues below */
-    struct server_queue turns;     /* connections that had their share of a turn and want more */
-    struct server_queue strangers; /* the same, before they have logged in */
+    uint32_t turn, round; /* of the loop; of the two queues below */
+    /* Connections that have used up their share of a turn and have more requests. */
+    struct server_queue turns;
+    struct server_queue strangers; /* the same, before the log-in */
 
-    struct server_queue heavy;           /* wait for a slice */
-    struct server_queue heavy_strangers; /* the same, before they have logged in */
-    struct server_queue pages;           /* the same, for a page of events */
-    uint64_t slice_end_ns;               /* 0: the slice of this turn is not begun */
+    struct server_queue heavy;           /* clients that wait for a slice */
+    struct server_queue heavy_strangers; /* the same, before the log-in */
+    struct server_queue pages;           /* clients that wait for a slice for a page of events */
+    uint64_t slice_end_ns;               /* 0: the slice of this turn has not begun */
     uint32_t slice_left;
     bool slice_pages;  /* pages came first */
-    bool slice_waited; /* it was for clients in the queues */
+    bool slice_waited; /* this slice was for clients in the queues */
 };
 
 void schedule_init(struct schedule *schedule, uv_loop_t *loop, struct engine *engine,
@@ -81,44 +83,45 @@ void schedule_init(struct schedule *schedule, uv_loop_t *loop, struct engine *en
 
 /* ---- Waiting ---- */
 
-/* Runs again when something has changed or a little later. */
+/* Runs the client again when something has changed, or a little later. */
 void schedule_wait(struct server_client *client);
-/* The same, when the log has got to that position, or when its fence_until_ms is over. */
+/* The same when the log has reached this position, or when fence_until_ms has passed. */
 void schedule_wait_lsn(struct server_client *client, uint64_t lsn);
-/* Runs the clients whose wait may be over. */
+/* Runs the clients that may have what they wait for. */
 void schedule_run_waiting(struct schedule *schedule);
-/* A queue of another owner: lets the client wait in it; runs all clients in it. */
+/* For the queue of another owner: the first adds the client, the second runs all clients in it. */
 void schedule_wait_in(struct server_queue *queue, struct server_client *client);
 void schedule_run_queue(struct schedule *schedule, struct server_queue *queue, bool as_is);
-/* It waits no more. */
+/* Removes the client from the queue in which it waits. */
 void schedule_leave(struct server_client *client);
 
 /* ---- Turns ---- */
 
-/* Something is to be done in the next turn. */
+/* Requests a call of the hook `turn` in the next turn of the loop. */
 void schedule_soon(struct schedule *schedule);
-/* The client runs again in the next turn of the loop: others come first. */
+/* Runs the client again in the next turn of the loop, after others. */
 void schedule_yield(struct server_client *client);
-/* The client is about to be served: in a new turn it has a new share. */
+/* Called before the client is served: a client that is served for the first time in this turn gets
+ * a new share. */
 void schedule_share_begin(struct server_client *client);
-/* Whether it has had a good part of its share while this turn has taken long. */
+/* Whether the client has used a large part of its share in a turn that has taken long. */
 bool schedule_share_is_large(const struct server_client *client);
 /* Whether this turn of the loop has used up its time. */
 bool schedule_turn_is_over(const struct schedule *schedule);
-/* The loop is about to wait: a turn is over. */
+/* Called before the loop waits: the turn has ended. */
 void schedule_turn_end(struct schedule *schedule);
 
 /* ---- Slices ---- */
 
-/* Before a long reply, or a page of events, the longest. True: others come first, and the client runs
- * again in a later turn. */
+/* Called before a long reply (`page`: a page of events, which takes longest) is made. True: other
+ * clients come first, and this client is run again in a later turn. */
 bool schedule_must_yield(struct server_client *client, bool page);
-/* The client runs again before all other clients that want a page: its own is half made. */
+/* Runs the client before all other clients that wait for a page, because its own is half made. */
 void schedule_go_on(struct server_client *client);
-/* The same, behind all others who wait for one. */
+/* Runs the client after all other clients that wait for a page. */
 void schedule_go_on_later(struct server_client *client);
 bool schedule_slice_is_over(const struct schedule *schedule);
-/* A reply that could have been long has this many bytes. */
+/* Reports the bytes of a reply that could have been long. */
 void schedule_slice_made(struct schedule *schedule, size_t bytes);
 
 #endif

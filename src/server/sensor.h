@@ -8,7 +8,7 @@ struct supervisor;
 
 /* Whether the user may define programs. NOPERM: `detail` names the alternative. */
 enum tn_result server_program_judge(struct server_request *request);
-/* One map: the sensor and its process, as SENSOR STATUS returns it. */
+/* Writes one map: the sensor and its process, as SENSOR STATUS returns them. */
 void server_sensor_status_write(struct supervisor *supervisor, struct protocol_writer *w,
                                 const struct kernel_sensor_view *view);
 

@@ -20,10 +20,10 @@
 
 struct server;
 
-/* The name of the one service for clients of Redis Sentinel. */
+/* The service name for clients of Redis Sentinel. */
 #define SERVER_SERVICE "tenure"
 
-/* A node without news for this time is shown as down. */
+/* A node that has not been heard for this time is shown as down. */
 #define SERVER_NODE_DOWN_MS 15000u
 
 #define SERVER_ADDRESS_MAX LOG_LEADER_MAX
@@ -36,44 +36,47 @@ struct server_node_address {
 struct server_role {
     uv_async_t changed;
     bool open;
-    bool follows; /* as the loop knows it: another node owns the log, or none does */
-    bool led;     /* at the last look */
-    /* Of the owner, this node included; both empty while there is none or it is not known. */
+    bool follows; /* in the loop's view, this node does not own the log */
+    bool led;     /* owned the log at the last check */
+    /* Addresses of the owner, which can be this node. Both are empty while the owner is not
+     * known. */
     char leader[SERVER_ADDRESS_MAX + 1];
     char leader_http[SERVER_ADDRESS_MAX + 1];
-    char owner[SERVER_ADDRESS_MAX + 1]; /* the last one that was known */
-    uint64_t promotions;                /* seen by the loop, the start included */
+    char owner[SERVER_ADDRESS_MAX + 1]; /* the last known owner */
+    uint64_t promotions;                /* as seen by the loop, including the start */
 };
 
-/* After the loop and the streams are there; before the loop's handles are closed. */
+/* Called when the loop and the streams exist; before the loop's handles are closed. */
 void server_role_start(struct server *server);
 void server_role_stop(struct server *server);
-/* Every second, in case no one calls the feed. */
+/* Called every second, in case the feed has not been called. */
 void server_role_look(struct server *server);
 
-/* Brings `leader` and `leader_http` up to date, and nothing else. */
+/* Updates `leader` and `leader_http`, and nothing else. */
 void server_role_refresh(struct server_role *role, struct engine *engine);
 
-/* OK: this node may serve the request; request->stale says whether from its own state. Else READONLY or
- * MASTERDOWN, and request->call.detail is the reason, or empty. Before the call is parsed. */
+/* Called before the call is parsed. OK: this node may serve the request; request->stale says
+ * whether from its own state. Otherwise READONLY or MASTERDOWN, with the reason, which may be
+ * empty, in request->call.detail. */
 enum tn_result server_role_judge(struct server_request *request);
-/* Whether a client that accepts stale state may have that of this follower. */
+/* Whether this follower's state is recent enough for a client that accepts stale state. */
 bool server_role_fresh(const struct server_owners *owners);
 
-/* Other nodes that can be reached; for INFO. */
+/* The number of other nodes that can be reached, for INFO. */
 uint32_t server_role_replicas(struct engine *engine);
 
-/* The addresses of the owner that this client can use; empty: none is known. A client of TLS is never sent
- * to an address without it: it knows the other nodes, too. An address of RESP counts as one with TLS if its
- * port is the one on which this node speaks TLS; one of HTTP, if it begins with https://. */
+/* The owner's address that this client can use; empty: none is known. A client of TLS never gets an
+ * address without TLS. An address of RESP counts as one with TLS if its port is this node's own TLS
+ * port, because the nodes of a cluster are set up alike; an address of HTTP, if it begins with
+ * https://. */
 const char *server_role_leader(const struct server_client *client);
 const char *server_role_leader_http(const struct server_client *client);
 
-/* Renders a refusal; READONLY has the address of the owner. */
+/* Renders a refusal. READONLY includes the address of the owner. */
 void server_refusal_render(const struct server_client *client, struct protocol_writer *w,
                            enum tn_result code, const char *detail);
 
-/* HOST:PORT, [HOST]:PORT. False: it is neither. */
+/* Parses HOST:PORT or [HOST]:PORT. False: the text is neither. */
 bool server_node_address_split(const char *text, struct server_node_address *ret_address);
 
 #endif

@@ -23,44 +23,47 @@
 #include "server/count.h"
 #include "server/tls_files.h"
 
-#define SERVER_TLS_TURN_NS 1000000u /* of a turn of the loop: no handshake step begins after it */
-#define SERVER_TLS_RESUMED 2u       /* connections that leave the queue in one turn */
-#define SERVER_TLS_EXPIRY_DAYS 14u  /* with less left, the log warns once a day */
-#define SERVER_TLS_JUDGED 8u        /* clients that are judged again in one turn, after a reload */
-#define SERVER_TLS_BATCH (64u * 1024u) /* bytes that are encrypted together */
+/* Nanoseconds of a turn of the loop after which no more handshake steps begin. */
+#define SERVER_TLS_TURN_NS 1000000u
+#define SERVER_TLS_RESUMED 2u /* connections that leave the queue in one turn */
+/* If the certificate expires within this time, the log warns once a day. */
+#define SERVER_TLS_EXPIRY_DAYS 14u
+#define SERVER_TLS_JUDGED 8u           /* clients judged again in one turn after a reload */
+#define SERVER_TLS_BATCH (64u * 1024u) /* bytes encrypted together */
 
 struct tls_stream;
 
 struct server_tls {
     uv_loop_t *loop;
     struct server_counters *counters;
-    bool (*tell)(void *ctx); /* whether the log has room for one more line about a client */
+    bool (*tell)(void *ctx); /* whether to log one more line about a client */
     void *ctx;
     SSL_CTX *context; /* of new connections */
     BIO_METHOD *method;
     enum server_tls_clients clients; /* of `context` */
-    uint64_t expires_s;              /* end of the certificate's validity, seconds since 1970 */
-    uint64_t warned_s;               /* time of the last warning about it */
-    uint8_t *plain;                  /* the loop's buffer for decrypted bytes */
-    uint8_t *sealed;                 /* and for encrypted bytes */
+    uint64_t expires_s; /* the end of the certificate's validity, in seconds since 1970 */
+    uint64_t warned_s;  /* the time of the last warning about it */
+    uint8_t *plain;     /* the loop's buffer for decrypted bytes */
+    uint8_t *sealed;    /* the loop's buffer for encrypted bytes */
     size_t sealed_len, sealed_capacity;
-    uint64_t spent_ns; /* on handshakes in this turn */
+    uint64_t spent_ns; /* time spent on handshakes in this turn */
     TAILQ_HEAD(tls_streams, tls_stream) queue;
-    uv_idle_t soon; /* runs while the queue or `spent_ns` is not empty */
+    uv_idle_t soon; /* runs while the queue is not empty or `spent_ns` is not 0 */
 };
 
-/* `tls` is zero but for loop, counters, tell and ctx. False: `reason` says why. Call
- * server_tls_free in either case. */
+/* The caller has set loop, counters, tell and ctx, and the rest of `tls` is zero. False: `reason`
+ * says why. Call server_tls_free in either case. */
 bool server_tls_init(struct server_tls *tls, const struct server_tls_files *files,
                      char reason[SERVER_TLS_REASON_MAX]);
-/* Reads the files again. False: `reason` says why, and the old certificate stays. */
+/* Reads the files again. False: `reason` says why, and the old certificate stays in use. */
 bool server_tls_load(struct server_tls *tls, const struct server_tls_files *files,
                      char reason[SERVER_TLS_REASON_MAX]);
 void server_tls_free(struct server_tls *tls);
-/* Whether to warn now: the certificate has expired, or expires soon, and the last warning is a day old. */
+/* Whether to warn now: the certificate has expired or expires soon, and the last warning is a day
+ * old. */
 bool server_tls_must_warn(struct server_tls *tls, uint64_t now_s);
 
-/* The first error of OpenSSL's queue as text; empties the queue. */
+/* The first error in OpenSSL's queue as text. Empties the queue. */
 void server_tls_error(char *out, size_t room);
 
 #endif

@@ -21,80 +21,83 @@
 #include "server/client.h"
 #include "server/count.h"
 
-#define SERVER_SLOTS_BUSY 16384u   /* writes in flight in all, without those that wait in line */
-#define SERVER_SLOTS_PARKED 65536u /* and those: parked.h keeps to it */
+#define SERVER_SLOTS_BUSY 16384u   /* maximum writes in flight, without those that wait in line */
+#define SERVER_SLOTS_PARKED 65536u /* maximum writes that wait in line; parked.h enforces it */
 #define SERVER_SLOTS (SERVER_SLOTS_BUSY + SERVER_SLOTS_PARKED)
-#define SERVER_INFLIGHT_MAX 1024u /* and of one client */
+#define SERVER_INFLIGHT_MAX 1024u /* maximum writes in flight of one client */
 
-/* The facts of an answer besides its text: HTTP puts them into headers. */
+/* What an answer says besides its text, for the headers of HTTP. */
 struct server_answer {
     enum tn_result code;
     uint16_t http_status;
     bool replayed, has_lease;
-    uint64_t lsn;         /* 0: it has none */
+    uint64_t lsn;         /* 0: the answer has no position */
     uint64_t now_ms;      /* at that position */
     uint64_t retry_at_ms; /* EXHAUSTED: when to try again; 0: unknown */
-    uint64_t cursor;      /* of a page: where the next one begins; 0: nowhere */
+    uint64_t cursor;      /* a page: the cursor to continue with; 0: it was the last page */
     struct kernel_lease_id lease;
 };
 
 struct server_slot {
-    _Alignas(64) struct engine_request request; /* its result stays, but for the values */
+    _Alignas(64) struct engine_request request; /* its result stays valid, except for the values */
     struct server_slots *slots;
     const struct protocol_command *row;
-    struct server_client *client; /* NULL: it is gone, the answer is dropped */
-    struct server_slot *next;     /* in the client's queue, or free */
+    struct server_client *client; /* NULL: the client has disconnected, and the answer is dropped */
+    struct server_slot *next;     /* in the client's queue, or in the list of free slots */
     uint64_t begun_ns;
-    uint64_t value; /* the value of a plain result, if it has one */
+    uint64_t value; /* the value of a plain result that has one */
     enum protocol_encoding encoding;
-    uint32_t len;   /* of a reply that was written already */
+    uint32_t len;   /* bytes of a reply that has been written */
     uint8_t format; /* of the value */
-    bool plain;     /* the reply is not written yet: the result has no values, or `value` */
+    bool plain;     /* the reply is not written yet: the result has no values, or only `value` */
     bool done;
-    bool parked;    /* parked.h, as are the following */
+    bool parked;    /* used by parked.h, as are the following fields */
     bool may_wait;  /* the request has WAIT, and the engine has not answered it yet */
-    bool has_place; /* among those that wait */
+    bool has_place; /* counts among the requests that wait in line */
     bool has_op;
     struct server_slot *next_parked;
-    uint8_t *heap;               /* a reply that did not fit */
-    struct server_answer answer; /* but for the code, of a plain one only with its reply */
+    uint8_t *heap; /* a reply that was too long for its part of `replies` */
+    /* For a plain result, only the code is set before the reply is written. */
+    struct server_answer answer;
 };
 
-/* A plain result touches four cache lines: the fifth would be passed to and fro for nothing. */
+/* A plain result uses four cache lines only: a fifth would move between the processors for
+ * nothing. */
 _Static_assert(offsetof(struct server_slot, answer.code) < 256, "a plain slot has four lines");
 
 _Static_assert(offsetof(struct server_slot, request) == 0, "the engine hands back the slot");
 
 struct server_slots {
     struct server_counters *counters;
-    struct server_slot *of; /* those from `touched` on have never been used */
+    struct server_slot *of; /* entries from `touched` on have never been used */
     uint32_t touched;
     struct server_slot *free;
     uint32_t used;
-    uint32_t waiting;          /* of them, those that are parked */
+    uint32_t waiting;          /* of the slots in use, those that are parked */
     uint8_t *replies;          /* a part for each slot, for replies that are not plain */
-    struct server_slot **done; /* a ring: put in by the engine's threads, one at a time */
+    struct server_slot **done; /* a ring that the engine's threads fill, one at a time */
     uint32_t done_head;
     _Atomic uint32_t done_tail;
 };
 
-/* False: no memory; free it all the same. */
+/* False: out of memory. Call server_slots_free in either case. */
 bool server_slots_init(struct server_slots *slots, struct server_counters *counters);
 void server_slots_free(struct server_slots *slots);
-/* Writes of one client that may be in flight: the more slots are used, the fewer. */
+/* How many writes of one client may be in flight now: the more slots are used, the fewer. */
 uint32_t server_slots_share(const struct server_slots *slots);
 
 /* ---- A slot's life ---- */
 
-/* At the end of the client's queue. NULL: there is none free. */
+/* A slot at the end of the client's queue. NULL: no slot is free. */
 struct server_slot *server_slot_take(struct server_slots *slots, struct server_client *client,
                                      const struct protocol_command *row);
 /* Undoes the client's last server_slot_take. */
 void server_slot_return(struct server_client *client);
-/* The slot at the head of the queue if its answer is there; the caller frees it. NULL: it is not. */
+/* The slot at the head of the client's queue if its answer has arrived; the caller frees it. NULL:
+ * it has not. */
 struct server_slot *server_slot_collect(struct server_client *client);
 void server_slot_free(struct server_slot *slot);
-/* The client leaves: its requests in flight have no client any more. */
+/* The client disconnects: its requests in flight no longer have a client. */
 void server_slots_leave(struct server_client *client);
 
 /* ---- Its answer ---- */
@@ -103,21 +106,22 @@ void server_slots_leave(struct server_client *client);
 void server_slot_keep(struct server_slot *slot, const struct kernel_result *result);
 /* Writes a plain result. */
 void server_slot_write(const struct server_slot *slot, struct protocol_writer *w);
-/* The reply, written now if that has not been done; `answer` is whole then. */
+/* The reply; a plain result is written now. Afterwards `answer` is complete. */
 struct tn_bytes server_slot_reply(struct server_slot *slot);
-/* For a reply that is written without the engine: at most SERVER_SLOT_BYTES. */
+/* For a reply of at most SERVER_SLOT_BYTES that is written without the engine. */
 #define SERVER_SLOT_BYTES 448u
 struct protocol_writer server_slot_writer(const struct server_slot *slot);
-/* Answered without the engine, at once. */
+/* Answers at once, without the engine. */
 void server_slot_refuse(struct server_slot *slot, enum tn_result code, const char *detail);
-/* Refused by the committed state, at once: its request has the result. */
+/* Answers at once: the committed state has refused the request, which has the result. */
 void server_slot_refused(struct server_slot *slot);
 
 /* ---- The ring of completed slots ---- */
 
-/* On an engine's thread. `last`: the loop is woken after this one. */
+/* On an engine's thread. `last`: the loop is woken after this slot. */
 void server_slots_put(struct server_slots *slots, struct server_slot *slot, bool last);
-/* On the loop: up to where there are slots now, and the next one before that, or NULL. */
+/* On the loop: the position up to which slots are there now, and the next slot before it, or
+ * NULL. */
 uint32_t server_slots_tail(struct server_slots *slots);
 struct server_slot *server_slots_next(struct server_slots *slots, uint32_t tail);
 

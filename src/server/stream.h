@@ -45,47 +45,50 @@ struct server_streams {
     struct server_feed *feed;
     const struct access *access;
     uv_async_t news; /* events or metrics */
-    uv_idle_t work;  /* runs while there are events to read and subscribers to take them */
+    uv_idle_t work;  /* runs while there are events to read and subscribers to receive them */
     bool open;
 
     struct server_follower *followers;
-    struct server_follower *woken; /* the followers whose turn it is */
+    struct server_follower *woken; /* followers whose turn it is */
 
     struct engine_event_id tail; /* the subscribers that keep up have all events up to here */
-    bool tail_more;              /* and there are later ones */
+    bool tail_more;              /* there are later events */
     uint32_t keeping_up;
     bool
-        parted; /* the event after the tail has been handed out on its first part_done channels only */
+        /* The event after the tail has been handed out for its first part_done channels only. */
+        parted;
     struct engine_event_id part;
-    uint32_t part_done, channel; /* channels; the one at hand, counted from 0 */
-    bool channel_left;           /* the others are for the next turn */
+    uint32_t part_done, channel; /* channels; the current one, counted from 0 */
+    bool channel_left;           /* the remaining channels are for the next turn */
 
     struct server_subscriptions *channels; /* by the hash of their names */
     struct server_subscriptions patterns;
     uint32_t subscriptions, pattern_count, metrics_wanted;
-    uint32_t pattern_steps; /* SERVER_PATTERN_STEPS_ALL at the most */
+    uint32_t pattern_steps; /* at most SERVER_PATTERN_STEPS_ALL */
     uint64_t seed;
     LIST_HEAD(server_subscribers, server_subscriber) subscribers;
-    struct server_subscriber *unsent;         /* got messages that are not flushed yet */
-    size_t unsent_bytes;                      /* of those messages */
-    size_t looked;                            /* at subscriptions, in this step of the tail */
-    struct server_subscriber *over;           /* got too many of them: will be behind */
-    struct server_subscriber *run, **run_end; /* behind, and there is room in their output */
+    struct server_subscriber *unsent; /* subscribers with messages that are not flushed yet */
+    size_t unsent_bytes;              /* of those messages */
+    size_t looked;                    /* subscriptions examined in this step of the tail */
+    /* Subscribers with too many unsent messages, which will be behind. */
+    struct server_subscriber *over;
+    /* Subscribers that are behind and have room in their output. */
+    struct server_subscriber *run, **run_end;
 
-    uint8_t *payload; /* of the current message, rendered for the first subscriber that needs it */
+    uint8_t *payload; /* the current message, rendered for the first subscriber that needs it */
     uint32_t payload_len;
 };
 
-/* False: no memory, or no randomness. The feed and the users stay the caller's. */
+/* False: out of memory or random bytes. The caller keeps the feed and the users. */
 bool server_streams_init(struct server_streams *streams, uv_loop_t *loop, struct engine *engine,
                          struct server_feed *feed, const struct access *access,
                          const struct os *os);
-/* No more news from the engine; before the loop's handles are closed. */
+/* Called before the loop's handles are closed: no more news from the engine. */
 void server_streams_stop(struct server_streams *streams);
 void server_streams_free(struct server_streams *streams);
-/* There may be something to do: see that it is done, soon. */
+/* Has pending work done soon, if there is any. */
 void server_streams_wake(struct server_streams *streams);
-/* The subscriptions to channels with this hash, and others. */
+/* The bucket of subscriptions to channels with this hash. */
 struct server_subscriptions *server_streams_bucket(struct server_streams *streams, uint64_t hash);
 void server_feed_want_metrics(struct server_feed *feed, bool wanted);
 

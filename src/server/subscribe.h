@@ -9,10 +9,11 @@
 #define SERVER_SUBSCRIPTIONS_MAX 1024u
 #define SERVER_SUBSCRIBER_HASH 64u
 #define SERVER_SUBSCRIPTIONS_ALL 262144u
-#define SERVER_PATTERNS_ALL 16384u /* each is looked at for each event */
-/* What matching patterns with one channel's name may take, in steps of tn_glob_steps: of one connection,
- * and of all. A pattern whose only * is its last byte takes as many as it has bytes. */
-#define SERVER_PATTERN_TEXT 128u /* bytes of a long name */
+#define SERVER_PATTERNS_ALL 16384u /* each pattern is matched with each event */
+/* The maximum cost of matching one channel's name with the patterns of a connection, and of all
+ * connections, in steps of tn_glob_steps. A pattern whose only * is its last byte costs one step
+ * for each of its bytes. */
+#define SERVER_PATTERN_TEXT 128u /* bytes of a long channel name */
 #define SERVER_PATTERN_STEPS_MAX (1u << 17)
 #define SERVER_PATTERN_STEPS_ALL (1u << 20)
 
@@ -24,13 +25,13 @@ LIST_HEAD(server_subscriptions, server_subscription);
 /* One channel or pattern of one connection. */
 struct server_subscription {
     struct server_subscriber *subscriber;
-    struct server_subscription *next_own;  /* of the same connection */
-    struct server_subscription **own_link; /* what points at it in that list */
-    struct server_subscription *next_text; /* with the same hash, of the same subscriber */
-    LIST_ENTRY(server_subscription) place; /* in its bucket, or among all patterns */
+    struct server_subscription *next_own;  /* the next subscription of this connection */
+    struct server_subscription **own_link; /* the pointer to this subscription in that list */
+    struct server_subscription *next_text; /* the next one with the same hash, of this subscriber */
+    LIST_ENTRY(server_subscription) place; /* in its bucket, or in the list of all patterns */
     uint64_t hash;                         /* of the name */
-    struct engine_event_id after;          /* it hears of later ones only */
-    uint16_t text_len;                     /* as it was asked for */
+    struct engine_event_id after;          /* only later events are sent */
+    uint16_t text_len;                     /* bytes of the channel name as the client wrote it */
     uint16_t name_len;                     /* without ?after= */
     uint8_t kind;                          /* enum server_channel_kind */
     bool pattern;
@@ -43,20 +44,21 @@ struct server_subscriber {
     LIST_ENTRY(server_subscriber) place; /* among all */
     struct server_subscriber *next_unsent, *next_over, *next_run;
     struct server_subscription *first;
-    struct server_subscription *by_text[SERVER_SUBSCRIBER_HASH]; /* the same, by their names */
+    /* The same subscriptions by their names. */
+    struct server_subscription *by_text[SERVER_SUBSCRIBER_HASH];
     uint32_t channels, patterns;
-    uint32_t pattern_steps;    /* SERVER_PATTERN_STEPS_MAX at the most */
-    bool unsent, over, queued; /* it is on that list */
+    uint32_t pattern_steps;    /* at most SERVER_PATTERN_STEPS_MAX */
+    bool unsent, over, queued; /* the subscriber is on the list of the same name */
     bool behind;
-    bool doomed;                   /* no memory, or too much waits for it: to be closed */
-    bool skips;                    /* the event at hand: there was too much of it already */
+    bool doomed; /* out of memory, or too much unsent: the connection will be closed */
+    bool skips;  /* the current event is skipped: too much of it was sent already */
     struct engine_event_id told;   /* the last event that it got from the tail */
-    struct engine_event_id cursor; /* if it is behind: all up to here has been read for it */
+    struct engine_event_id cursor; /* if it is behind: it has read all events up to here */
     struct engine_event_id part;   /* if it is behind: the event of which it has a part */
-    uint32_t part_done;            /* channels of that event that are done; 0: it has no part */
+    uint32_t part_done;            /* how many channels of that event are done; 0: it has no part */
 };
 
-/* All of the connection's, without a word. */
+/* Ends all subscriptions of the connection without a message. */
 void server_unsubscribe_all(struct server_connection *connection);
 
 #endif

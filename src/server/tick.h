@@ -6,13 +6,14 @@
 #include "server/client.h"
 
 struct ticks {
-    struct server_client client; /* first. The server itself, which asks for ticks: one at a time */
+    /* Must be first; the server itself as the client that asks for ticks, one at a time. */
+    struct server_client client;
     struct server_queue waiting;
     struct engine *engine;
 };
 
 void ticks_init(struct ticks *ticks, struct server *server, struct engine *engine);
-/* The client runs again when a tick has been committed. */
+/* Runs the client again after the next committed tick. */
 void ticks_wait(struct ticks *ticks, struct server_client *client);
 
 #endif

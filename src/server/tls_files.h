@@ -6,7 +6,7 @@
 
 #define SERVER_TLS_REASON_MAX 256u
 
-/* Whether clients show certificates. */
+/* Whether clients need certificates. */
 enum server_tls_clients {
     SERVER_TLS_CLIENTS_NO,
     SERVER_TLS_CLIENTS_OPTIONAL,

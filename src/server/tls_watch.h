@@ -10,9 +10,10 @@ struct server;
 bool server_tls_start(struct server *server);
 /* After a reload of the settings: reads the files again, if TLS is on. */
 void server_tls_reload(struct server *server);
-/* After that: clients that would not get in again are disconnected, in the next turns of the loop. */
+/* Called after server_tls_reload: disconnects, in the next turns of the loop, the clients that the
+ * new settings do not admit. */
 void server_tls_judge(struct server *server);
-/* Every second: warns if the certificate expires soon. */
+/* Called every second: warns if the certificate expires soon. */
 void server_tls_second(struct server *server);
 
 #endif

@@ -21,18 +21,19 @@ struct transport;
 
 /* The callbacks of the owner. */
 struct transport_calls {
-    /* Where the next bytes are read to. */
+    /* The buffer for the next bytes. */
     uv_buf_t (*buffer)(void *owner);
-    /* Bytes have come, or `count` is UV_EOF or another code of libuv's. */
+    /* Bytes were read, or `count` is UV_EOF or another error code of libuv. */
     void (*read)(void *owner, const uint8_t *bytes, ssize_t count);
-    /* The bytes of transport_write have left, or `status` is a code of libuv's. */
+    /* The bytes of transport_write were sent, or `status` is an error code of libuv. */
     void (*written)(void *owner, int status);
-    /* With TLS only: the handshake is over. */
+    /* With TLS only: the handshake has been completed. */
     void (*established)(void *owner);
     void (*closed)(void *owner);
 };
 
-/* The operations of a kind of stream; the functions of the same names below state their contracts. */
+/* The operations of a kind of stream. The functions of the same names below state their
+ * contracts. */
 struct transport_ops {
     void (*start)(struct transport *transport);
     void (*stop)(struct transport *transport);
@@ -43,7 +44,7 @@ struct transport_ops {
     void (*close)(struct transport *transport);
 };
 
-/* The bytes as they are. */
+/* Bytes as they are, without TLS. */
 extern const struct transport_ops transport_plain;
 
 union transport_handle {
@@ -60,7 +61,7 @@ struct transport {
     const struct transport_calls *calls;
     void *owner;
     enum transport_kind kind;
-    struct tls_stream *tls; /* of transport_tls.c; NULL: plain */
+    struct tls_stream *tls; /* see transport_tls.c; NULL: without TLS */
 };
 
 /* A socket that accepts streams. */
@@ -79,31 +80,31 @@ struct transport_peer {
 
 /* ---- Listeners ---- */
 
-/* Must be called first; then close it, whatever the next two return. `waiting` is called when a client
- * waits to be accepted, and not for the next one before that client has been. */
+/* Must be called first. After it, the listener must be closed, whatever the next two functions
+ * return. `waiting` is called when a client can be accepted, and not again before that client has
+ * been accepted. */
 void transport_listener_init(struct transport_listener *listener, uv_loop_t *loop,
                              enum transport_kind kind, void (*waiting)(void *owner), void *owner);
-/* 0, or a code of libuv's. *address becomes the one that it has. Of what a client does not read, the
- * operating system keeps about `unsent` bytes. */
+/* 0, or an error code of libuv. *address becomes the actual address. The operating system keeps
+ * about `unsent` bytes that a client does not read. */
 int transport_listen_tcp(struct transport_listener *listener, struct sockaddr_storage *address,
                          int unsent);
-/* On a socket that is bound; it is the listener's from now on. */
+/* Listens on a bound socket, which the listener owns from now on. */
 int transport_listen_unix(struct transport_listener *listener, int socket);
 void transport_listener_close(struct transport_listener *listener);
-/* The bound on unsent bytes, for a listener: accepted sockets inherit it. It does not count bytes on
- * their way, so a client that reads is served as fast as without it. */
+/* Limits the unsent bytes of the sockets that the listener accepts. Bytes on their way do not
+ * count, so the limit does not slow down a client that reads. */
 void transport_unsent_bound(int socket, int unsent);
 
 /* ---- Streams ---- */
 
-/* Must be called first; then close it, whatever accept returns. */
+/* Must be called first. After it, the transport must be closed, whatever `accept` returns. */
 void transport_init(struct transport *transport, uv_loop_t *loop, enum transport_kind kind,
                     const struct transport_calls *calls, void *owner);
-/* Takes the client that waits at a listener of the same kind. 0, or a code of libuv's. */
+/* Accepts the client that waits at a listener of the same kind. 0, or an error code of libuv. */
 int transport_accept(struct transport *transport, struct transport_listener *listener);
 
-/* An existing stream: a connected socket of the Unix domain, which is the transport's from now
- * on. 0, or a code of libuv's. */
+/* Takes over a connected Unix-domain socket. 0, or an error code of libuv. */
 int transport_open(struct transport *transport, int socket);
 
 static inline void transport_start(struct transport *transport) {
@@ -114,25 +115,26 @@ static inline void transport_stop(struct transport *transport) {
     transport->ops->stop(transport);
 }
 
-/* Sends what can be sent at once: how many bytes (perhaps 0), or a code of libuv's. Not while a
- * transport_write is under way. If it is fewer than `len`, the rest must be the start of a
- * transport_write, before anything else is sent. */
+/* Sends what can be sent at once. Returns the number of bytes, perhaps 0, or an error code of
+ * libuv. Must not be called during a transport_write. If it returns less than `len`, the rest must
+ * be the beginning of the next transport_write, before anything else is sent. */
 static inline int transport_try_write(struct transport *transport, const void *bytes, size_t len) {
     return transport->ops->try_write(transport, bytes, len);
 }
 
-/* Sends all of it; the bytes stay the owner's and must stay until `written`. One at a time. 0, or a
- * code of libuv's, and then `written` is not called. */
+/* Sends all bytes. They stay the caller's and must not change until `written` is called. One call
+ * at a time. 0, or an error code of libuv; then `written` is not called. */
 static inline int transport_write(struct transport *transport, void *bytes, size_t len) {
     return transport->ops->write(transport, bytes, len);
 }
 
-/* Bytes of transport_write that have not left. */
+/* Bytes of transport_write that have not been sent. */
 static inline size_t transport_queued(const struct transport *transport) {
     return transport->ops->queued(transport);
 }
 
-/* Whether the operating system keeps some that it could not send yet: closing then may lose them. */
+/* Whether the operating system keeps bytes that it could not send yet. Closing the stream may lose
+ * them. */
 static inline bool transport_unsent(const struct transport *transport) {
     return transport->ops->unsent(transport);
 }
@@ -145,13 +147,13 @@ bool transport_is_closing(const struct transport *transport);
 
 /* ---- The other end ---- */
 
-/* -1: it has none. */
+/* The descriptor; -1: there is none. */
 int transport_socket(const struct transport *transport);
-/* Whether the other end of a socket sends no more, even if what it has sent is not read yet. */
+/* Whether the other end has closed its side, even if what it has sent has not been read yet. */
 bool transport_ended(int socket);
 /* HOST:PORT, or unix:UID:PID. */
 void transport_name(const struct transport *transport, char out[TRANSPORT_PEER_MAX]);
-/* False: it is no Unix-domain socket, or the operating system does not say. */
+/* False: not a Unix-domain socket, or the operating system does not know the process. */
 bool transport_peer(const struct transport *transport, struct transport_peer *ret_peer);
 
 #endif

@@ -19,24 +19,23 @@
 #include "server/server_tls.h"
 #include "server/transport.h"
 
-/* The BIO that OpenSSL reads and writes; NULL: no memory. */
+/* The BIO that OpenSSL reads and writes. NULL: out of memory. */
 BIO_METHOD *transport_tls_method(void);
 
-/* After transport_accept: from now on the bytes are those of TLS. The owner hears `established` when the
- * handshake is over. False: no memory. */
+/* Called after transport_accept: from now on the stream uses TLS. The owner's `established` is
+ * called when the handshake has been completed. False: out of memory. */
 bool transport_tls_begin(struct transport *transport, struct server_tls *tls);
-/* Says goodbye: no more is sent, but the client may still send. Not while a transport_write is under
- * way. */
+/* Ends the sending side of TLS; the client may still send. Not during a transport_write. */
 void transport_tls_finish(struct transport *transport);
-/* False: the handshake is not over. */
+/* Whether the handshake has been completed. */
 bool transport_tls_is_established(const struct transport *transport);
 
-/* OpenSSL's part of it; NULL: it is plain. */
+/* OpenSSL's object; NULL: a stream without TLS. */
 const SSL *transport_tls_ssl(const struct transport *transport);
 
-/* The names in the client's verified certificate, until `name` returns true: the common name, then the
- * DNS names, e-mail addresses and URIs of subjectAltName. False: there is no certificate, or `name`
- * returned true for none. */
+/* Calls `name` for the names in the client's verified certificate until it returns true: the common
+ * name, then the DNS names, e-mail addresses and URIs of subjectAltName. False: there is no
+ * certificate, or `name` never returned true. */
 bool transport_tls_names(const struct transport *transport,
                          bool (*name)(void *ctx, struct tn_bytes name), void *ctx);
 

@@ -21,13 +21,13 @@
 #include "server/count.h"
 
 #define UDP_EXCHANGES 256u /* at once */
-#define UDP_SOURCES 4096u  /* whose rates are known at once; in sets of UDP_WAYS */
+#define UDP_SOURCES 4096u  /* sources whose rates are known at the same time, in sets of UDP_WAYS */
 #define UDP_WAYS 4u
 #define UDP_NETWORKS_MAX 64u
 
 /* ---- Sources: udp_source.c ---- */
 
-/* An address of either family; version 4 is written inside version 6. */
+/* An address of either family. An IPv4 address is mapped into IPv6. */
 struct udp_source {
     uint8_t at[16];
 };
@@ -48,26 +48,26 @@ struct udp_bucket {
     uint64_t tokens;    /* thousandths of a request */
 };
 
-/* A bucket for each recent source. A full bucket is as good as none, so another source can have its
- * place; while all places of a set are in use, new sources are refused. */
+/* A token bucket for each recent source. A full bucket needs no place, so another source can use
+ * it. While all places of a set are in use, new sources are refused. */
 struct udp_rate {
-    uint64_t per_second, burst; /* 0 per second: no limit */
+    uint64_t per_second, burst; /* 0 requests a second: no limit */
     struct udp_bucket buckets[UDP_SOURCES];
 };
 
 struct udp_source udp_source_of(const struct sockaddr *address);
-/* "127.0.0.1 10.0.0.0/8, ::1"; false: `reason` says why not. */
+/* Parses a list such as "127.0.0.1 10.0.0.0/8, ::1". False: `reason` says what is wrong. */
 bool udp_networks_parse(const char *text, struct udp_networks *ret_networks, char *reason,
                         size_t room);
 bool udp_networks_have(const struct udp_networks *networks, const struct udp_source *source);
-/* Whether it may ask now; then that is counted. */
+/* Whether the source may send a request now. If so, the request is counted. */
 bool udp_rate_take(struct udp_rate *rate, const struct udp_source *source, uint64_t now_ms);
 
 /* ---- Exchanges: udp_exchange.c ---- */
 
 enum udp_phase {
     UDP_ASK,   /* with the operation id */
-    UDP_AGAIN, /* the answer was out of date: without */
+    UDP_AGAIN, /* the answer was out of date: without the operation id */
 };
 
 struct udp_exchange {
@@ -96,22 +96,22 @@ struct server_udp {
     uv_udp_t socket;
     struct tn_bytes pool;
     struct udp_networks allow;
-    bool listed_only; /* it listens beyond loopback: other sources are dropped */
+    bool listed_only; /* listens beyond loopback: drops requests of sources that are not listed */
     struct udp_exchange *free;
-    struct engine_value values[PROTOCOL_UDP_COUNT_MAX]; /* of the answer being taken */
+    struct engine_value values[PROTOCOL_UDP_COUNT_MAX]; /* the values of the answer being written */
     struct udp_rate rate;
     struct udp_exchange exchanges[UDP_EXCHANGES];
 };
 
-/* The reason why the UDP listener cannot use the pool; NULL: it can, or the pool does not exist. */
+/* Why the UDP listener cannot use the pool. NULL: it can, or the pool does not exist. */
 const char *udp_pool_fault(struct server *server, struct tn_bytes pool);
-/* Takes it from here: the exchange is filled. */
+/* Begins to serve the exchange, which the caller has filled in. */
 void udp_exchange_begin(struct udp_exchange *exchange);
-/* Tells it as far as the request's length allows, and ends the exchange. */
+/* Sends the failure, shortened to the length of the request, and ends the exchange. */
 void udp_exchange_fail(struct udp_exchange *exchange, const char *reason, const char *detail);
-/* udp.c: back among the free ones. */
+/* udp.c: returns the exchange to the free ones. */
 void udp_exchange_end(struct udp_exchange *exchange);
-/* Sends, and counts it, or that it could not be sent. */
+/* Sends the reply and counts it, or counts that it could not be sent. */
 void udp_send(struct udp_exchange *exchange, const void *bytes, size_t len,
               enum server_udp_outcome outcome);
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether the text is such a list; otherwise `reason` explains. */
+/* Whether the text is such a list. If not, `reason` explains. */
 bool server_udp_allow_check(const char *text, char *reason, size_t room);
 /* Whether the list names any source. */
 bool server_udp_allow_any(const char *text);

@@ -8,10 +8,10 @@
 
 struct server;
 
-/* False: it does not listen, for the reason given. */
+/* False: it does not listen; `reason` says why. */
 bool server_udp_start(struct server *server, const char *host, uint16_t port, uint16_t *ret_port,
                       char *reason, size_t room);
-/* Takes no more requests; those under way are answered. */
+/* Accepts no more requests; those being served are answered. */
 void server_udp_drain(struct server *server);
 void server_udp_free(struct server *server);
 

@@ -14,21 +14,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SERVER_USERS_HASHING_MAX 4u /* secrets that are hashed at a time */
+#define SERVER_USERS_HASHING_MAX 4u /* secrets hashed at the same time */
 
 struct server;
 
 struct server_users {
-    uint64_t lsn;     /* of the last change that access control has seen */
-    uint32_t hashing; /* secrets on worker threads */
-    bool review;      /* clients must be looked at */
+    uint64_t lsn;     /* position of the last change that access control has seen */
+    uint32_t hashing; /* secrets being hashed on worker threads */
+    bool review;      /* clients must be checked */
 };
 
 /* Brings access control up to date. */
 void server_users_look(struct server *server);
-/* The users of the file have changed: the others are taken again. */
+/* The users of the file have changed: takes over the users of the log again. */
 void server_users_again(struct server *server);
-/* Closes the clients of users that are gone, if there may be any. */
+/* Closes the clients of users that were removed, if there may be any. */
 void server_users_review(struct server *server);
 
 #endif
