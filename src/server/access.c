@@ -22,7 +22,7 @@ static const struct access_user nobody = {.role = PROTOCOL_NOBODY};
 /* ---- Users ---- */
 
 void access_init(struct access *access, uint32_t own_uid) {
-    access->local_uid[1] = own_uid; /* and root is the first */
+    access->local_uid[1] = own_uid; /* root is the first entry */
     for (unsigned i = 0; i < 2; i++) {
         struct access_user *user = &access->local[i];
         *user = (struct access_user){.role = PROTOCOL_ADMIN, .is_fixed = true};
@@ -57,7 +57,7 @@ struct access_login access_login_of(const struct access *access, struct tn_bytes
     return (struct access_login){.user = user, .generation = user != NULL ? user->generation : 0};
 }
 
-/* One that is gone, or a new one; NULL: no memory. */
+/* The struct of a removed user, or a new one. NULL: out of memory. */
 static struct access_user *user_unused(struct access *access) {
     struct access_user *user = access->unused;
     if (user != NULL) {
@@ -75,7 +75,7 @@ static struct access_user *user_unused(struct access *access) {
     return user;
 }
 
-/* The one of that name; a new one if there is none. */
+/* The user with this name, or a new one. */
 static struct access_user *user_at(struct access *access, const char *name) {
     size_t len = strlen(name);
     TN_ASSERT(len > 0 && len <= KERNEL_USER_MAX);
@@ -89,7 +89,7 @@ static struct access_user *user_at(struct access *access, const char *name) {
         struct access_user **bucket = &access->by_name[bucket_of(tn_bytes_of(name, len))];
         memcpy(user->name, name, len + 1);
         user->name_len = (uint32_t)len;
-        user->role = PROTOCOL_READER; /* until it is set: it is in use */
+        user->role = PROTOCOL_READER; /* marks the struct as used until the role is set */
         user->hash[0] = '\0';
         user->same_hash = *bucket;
         *bucket = user;
@@ -97,7 +97,7 @@ static struct access_user *user_at(struct access *access, const char *name) {
     return user;
 }
 
-/* All its logins are void. */
+/* Makes all log-ins of the user void. */
 static void user_end(struct access *access, struct access_user *user) {
     struct access_user **at = &access->by_name[bucket_of(tn_bytes_of(user->name, user->name_len))];
     while (*at != user) {
@@ -111,7 +111,7 @@ static void user_end(struct access *access, struct access_user *user) {
     user->generation++;
 }
 
-/* A text of blanks only is kept: it matches nothing, whereas no text matches everything. */
+/* A text of blanks is kept: it matches nothing, whereas an empty text matches everything. */
 static bool list_set(struct access_list *list, const char *patterns) {
     char *copy = NULL;
     if (patterns != NULL && patterns[0] != '\0') {
@@ -129,7 +129,7 @@ static bool user_set(struct access *access, struct access_user *user,
                      const struct access_option *option) {
     TN_ASSERT(option->role != PROTOCOL_NOBODY && strlen(option->hash) < sizeof user->hash);
     if (!list_set(&user->pools, option->pools) || !list_set(&user->holders, option->holders)) {
-        user_end(access, user); /* better none than one with the limits of another */
+        user_end(access, user); /* no user is better than one with the limits of another */
         return false;
     }
     if (strcmp(user->hash, option->hash) != 0) {
@@ -253,7 +253,7 @@ bool access_is_narrow(const struct access_user *user) {
     return user->pools.patterns != NULL || user->holders.patterns != NULL;
 }
 
-/* True: the list is one name, and no pattern. */
+/* Whether the list is one name without wildcards. */
 static bool list_is_name(const struct access_list *list, struct tn_bytes *ret_name) {
     if (list->patterns == NULL) {
         return false;
@@ -282,7 +282,8 @@ static bool is_about_pool(enum kernel_event_kind kind) {
            kind == KERNEL_EVENT_POOL_REMOVED;
 }
 
-/* Rules, sensors and what their runs say: as the leases of runs are, they are of the pool of sensors. */
+/* Events of rules, sensors and their runs belong to the pool of sensors, as the leases of runs
+ * do. */
 static bool is_about_sensors(enum kernel_event_kind kind) {
     return kind >= KERNEL_EVENT_RULE_SET && kind <= KERNEL_EVENT_SENSOR_START_FAILED;
 }
@@ -299,8 +300,9 @@ static bool is_own(const struct access_user *user, struct tn_bytes owner) {
     return tn_bytes_equal(owner, tn_bytes_of(user->name, user->name_len));
 }
 
-/* An event of a lease without values, which waits or has waited. It names the pool; but not the pools of a
- * bundle, so a user whose pools are limited sees it only if the lease is its own. */
+/* An event of a lease without values, which waits or has waited. The event names its pool, but not
+ * the pools of a bundle, so a user whose pools are limited sees a bundle's event only if the lease
+ * is its own. */
 static bool sees_waiter(const struct access_user *user, const struct kernel_event *fact) {
     if (fact->name.len > 0) {
         return access_pool(user, fact->name);
@@ -352,8 +354,9 @@ typedef enum tn_result parts_read(struct engine *, enum engine_read_mode, struct
                                   uint32_t first, struct engine_value *, uint32_t capacity,
                                   uint32_t *ret_count);
 
-/* The pools of all values, or of all that a waiting lease waits for. A lease that has just ended cannot be
- * seen any more; one that has just been granted is judged by its values. */
+/* Whether the user may see the pools of all values, or of all that a waiting lease waits for. A
+ * lease that has just ended can no longer be seen; one that has just been granted is judged by its
+ * values. */
 static bool sees_all(const struct access_user *user, struct engine *engine,
                      struct kernel_lease_id id, parts_read *read) {
     struct engine_value values[VALUES_STEP];
@@ -389,7 +392,8 @@ bool access_sees_lease(const struct access_user *user, struct engine *engine,
     if (view->state == KERNEL_WAITING) {
         return sees_all(user, engine, view->id, engine_lease_wants);
     }
-    if (view->value_count == 0) { /* it has waited in vain, and its pools are not known any more */
+    /* Its wait ended without a grant, so its pools are no longer known. */
+    if (view->value_count == 0) {
         return is_own(user, tn_bytes_of(view->user, view->user_len));
     }
     return view->value_count <= lease->value_count
@@ -429,36 +433,39 @@ static enum tn_result judge_claims(const struct access_user *user,
     return TN_R_OK;
 }
 
-/* A token for a lease is for the lease's own user. */
+/* Whether the lease belongs to another user: tokens are issued to the lease's own user only. */
 static bool is_foreign(const struct access_user *user, const struct protocol_command *row,
                        const struct engine_lease *lease) {
     return protocol_command_has(row, PROTOCOL_OWN_LEASE) && user->role < PROTOCOL_OPERATOR &&
            strcmp(lease->view.user, user->name) != 0;
 }
 
-/* An operator may have seen the lease when it waited, and may repeat the command that ended it: the kernel
- * remembers the operation. No command can change such a lease. */
+/* Whether the lease ended without ever being granted. An operator may have seen it while it waited,
+ * and may repeat the command that ended it, because the kernel remembers the operation. No command
+ * can change such a lease. */
 static bool waited_in_vain(const struct access_user *user, const struct engine_lease *lease) {
     const struct kernel_lease_view *view = &lease->view;
     return kernel_state_terminal(view->state) && view->value_count == 0 &&
            access_holder(user, tn_bytes_of(view->holder, view->holder_len));
 }
 
-/* The members of a lease and their pools never change, so they can be judged before the command is
- * logged. If the lease is rekeyed to another holder meanwhile, it is as if that had come later. */
+/* The values of a lease never change, so their pools can be judged before the command is logged. If
+ * the lease is rekeyed to another holder meanwhile, the order of the two commands could have been
+ * the other one. */
 static enum tn_result judge_lease(const struct access_user *user, struct engine *engine,
                                   const struct protocol_command *row,
                                   const struct kernel_command *command,
                                   char detail[ACCESS_DETAIL]) {
     struct engine_lease lease;
     if (command->lease.lsn == 0) {
-        /* A read names it by pool/value: the pool has been judged, and the handler judges the lease. */
+        /* The request names the lease by pool/value: the pool has been judged here, and the handler
+         * judges the lease. */
         return command->pool.len > 0 ? TN_R_OK : TN_R_NOTFOUND;
     }
-    uint64_t lsn = engine_lsn(engine); /* before the lease is looked for */
+    uint64_t lsn = engine_lsn(engine); /* read before looking for the lease */
     if (engine_lease_read(engine, ENGINE_READ_STALE, command->lease, &lease) != TN_R_OK) {
-        /* One that has ended: the kernel says so, and may remember the operation. One that may begin
-         * before the command is carried out cannot be judged now. */
+        /* If the lease has ended, the kernel answers, because it may remember the operation. A
+         * lease that may be created before this command is applied cannot be judged now. */
         return command->lease.lsn <= lsn ? TN_R_OK : TN_R_NOTFOUND;
     }
     if (!access_sees_lease(user, engine, &lease) && !waited_in_vain(user, &lease)) {
@@ -471,8 +478,9 @@ static enum tn_result judge_lease(const struct access_user *user, struct engine 
     return TN_R_OK;
 }
 
-/* A user that may see the pool of sensors may see rules and the state of sensors. The description and the
- * output of a sensor need the right to act for its holder, sensor/REF: the description is a program. */
+/* A user that may see the pool of sensors may see rules and the state of sensors. A sensor's
+ * description and output need the right to act for its holder, sensor/REF, because the description
+ * is a program. */
 static enum tn_result judge_sensor(const struct access_user *user,
                                    const struct protocol_command *row, struct tn_bytes ref,
                                    char detail[ACCESS_DETAIL]) {
@@ -496,8 +504,8 @@ static enum tn_result deny(char detail[ACCESS_DETAIL], const char *why) {
     return TN_R_NOPERM;
 }
 
-/* The command of a limited user, by its subject. The pools, the holder and the claims that it names
- * have been judged. A new subject must have a case here: until then it is refused. */
+/* Judges the command of a limited user by its subject. The pools, the holder and the claims that
+ * the command names have been judged already. A subject without a case here is refused. */
 static enum tn_result judge_subject(const struct access_user *user, struct engine *engine,
                                     const struct protocol_command *row,
                                     const struct kernel_command *command,

@@ -18,8 +18,7 @@ void server_answer_done(struct engine_request *request, struct tn_bytes command)
         server_refusals_note(&server->refusals, command, request->result.code);
     }
     if (last) {
-        atomic_store(&server->answers.waking,
-                     true); /* before the loop can see that it was the last */
+        atomic_store(&server->answers.waking, true); /* set before the loop can see the last slot */
     }
     server_slots_put(&server->slots, slot, last);
     if (last) {
@@ -40,7 +39,8 @@ static void count(struct server_owners *owners, const struct server_slot *slot, 
     server_count_refusal(counters, slot->row->id, slot->answer.code);
 }
 
-/* The clients that have answers to collect, each once, in the order of their first completed slots. */
+/* The clients whose answers have arrived, each once, in the order of their first completed
+ * slots. */
 struct ready {
     struct server_client *first, **end;
 };
@@ -81,7 +81,7 @@ static bool answers_run(struct server *server) {
     struct ready ready = {.end = &ready.first};
     bool halted = false;
     uint64_t now_ns = uv_hrtime();
-    server_users_look(server); /* before anyone hears of a change */
+    server_users_look(server); /* before any client is told of a change */
     struct parked_answer *parked = server_parked_take(&server->parked);
     uint32_t tail = server_slots_tail(&server->slots);
     struct server_slot *slot;

@@ -14,9 +14,9 @@
 #include "server/owners.h"
 #include "server/server.h"
 
-#define BACKUP_FILE_TEXT 256u /* of a file in the reply to BEGIN, at most */
+#define BACKUP_FILE_TEXT 256u /* maximum text of a file in the reply to BEGIN */
 #define BACKUP_HEAD_TEXT 512u
-#define BACKUP_BULK_TEXT 32u /* of a bulk string beside its bytes */
+#define BACKUP_BULK_TEXT 32u /* bytes of a bulk string besides its content */
 
 static bool is_open(const struct server_backup *backup) {
     return backup->copy.files != NULL;
@@ -41,7 +41,7 @@ void server_backup_free(struct server_backup *backup) {
     }
 }
 
-/* Room for a long reply in the slot; false: there is no memory, and the slot has been refused. */
+/* Allocates a long reply for the slot. False: out of memory; the slot has been refused. */
 static bool reply_begin(struct server_slot *slot, size_t room, struct protocol_writer *ret_w) {
     slot->heap = malloc(room);
     if (slot->heap == NULL) {
@@ -53,7 +53,7 @@ static bool reply_begin(struct server_slot *slot, size_t room, struct protocol_w
     return true;
 }
 
-/* The reply is there while the client is being served. */
+/* Sets the reply while the client is being served. */
 static void reply_now(struct server_owners *owners, struct server_slot *slot,
                       const struct protocol_writer *w) {
     TN_ASSERT(!w->out.overflow);
@@ -84,7 +84,7 @@ static void begin_reply(const struct server_backup *backup, struct protocol_writ
     }
 }
 
-/* Signing keys are for users that may define programs, so not for anonymous clients. */
+/* Signing keys are only for users that may define programs, and so never for anonymous clients. */
 static const char *keys_file(const struct server_request *request) {
     const struct server_options *options = request->owners->options;
     return options->tokens != NULL && access_programs(request->user) ? TOKEN_KEYS_FILE : NULL;
@@ -138,7 +138,7 @@ static void piece_done(uv_work_t *work, int status) {
     struct server_backup *backup = owners->backup;
     struct server_slot *slot = backup->slot;
     struct protocol_writer w;
-    TN_ASSERT(status == 0 && slot != NULL); /* it is never cancelled */
+    TN_ASSERT(status == 0 && slot != NULL); /* libuv never cancels it */
     backup->slot = NULL;
     backup->used_ms = uv_now(owners->loop);
     slot->heap = backup->status == TN_OK ? malloc(backup->len + BACKUP_BULK_TEXT) : NULL;
@@ -157,8 +157,8 @@ static void piece_done(uv_work_t *work, int status) {
     server_answer_job(owners, slot, &w);
 }
 
-/* Whether the request is for the backup that is open, by the user that began it; otherwise the slot is
- * refused. Numbers can be guessed: the user is what counts. */
+/* Whether the request is for the open backup, by the user that began it. If not, the slot has been
+ * refused. Numbers can be guessed, so the user decides. */
 static bool is_current(const struct server_backup *backup, const struct server_request *request) {
     if (!is_open(backup) || request->call.cursor != backup->number ||
         strcmp(backup->user, request->user->name) != 0) {

@@ -19,7 +19,7 @@
 #define AFTER "?after="
 #define AFTER_LEN (sizeof(AFTER) - 1)
 
-/* Splits off the id, if there is one. */
+/* Splits off ?after=ID, if the name has it. */
 static void after_take(struct server_channel *channel) {
     struct tn_bytes text = channel->name;
     for (uint32_t at = text.len; at-- > 0;) {

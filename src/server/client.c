@@ -17,7 +17,7 @@ bool server_client_sees(const struct server_client *client, struct kernel_lease_
                         uint64_t epoch, struct engine_lease *ret_lease) {
     struct server *server = client->server;
     const struct access_user *user = access_user_of(&server->access, &client->login);
-    return user->role != PROTOCOL_NOBODY && /* a user that was removed meanwhile */
+    return user->role != PROTOCOL_NOBODY && /* the user has been removed meanwhile */
            engine_lease_read(server->engine, ENGINE_READ_STALE, id, ret_lease) == TN_R_OK &&
            ret_lease->view.epoch == epoch && access_sees_lease(user, server->engine, ret_lease);
 }

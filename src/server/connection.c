@@ -1,4 +1,4 @@
-/* Connections: accepting, reading, serving what has been read, and closing. */
+/* Connections: accepting, reading, serving requests, and closing. */
 #include "server/connection.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "server/parts.h"
 #include "server/tls_login.h"
 
-#define DROP_LINES 16u /* of the log, a second */
+#define DROP_LINES 16u /* lines in the log per second */
 
 /* ---- Memory ---- */
 
@@ -35,8 +35,8 @@ void server_connection_give(struct server_connection *connection, size_t bytes) 
 
 /* ---- Reading ---- */
 
-/* Once in a turn: libuv would go on for as long as each read fills the buffer. Without a buffer it calls
- * read_some with UV_ENOBUFS instead. */
+/* The buffer for a read, once in a turn: libuv would read on as long as each read fills the buffer.
+ * Without a buffer, libuv calls read_some with UV_ENOBUFS. */
 static uv_buf_t read_buffer(void *owner) {
     struct server_connection *connection = owner;
     struct server *server = connection->server;
@@ -86,8 +86,8 @@ static bool may_take(const struct server_connection *connection) {
            server_output_waiting(connection) < SERVER_OUT_SOFT;
 }
 
-/* A client that speaks HTTP or TLS to this port: a browser, on behalf of any web page. Nothing that
- * follows is looked at, and no reply tells the page anything. */
+/* Disconnects a client that speaks HTTP or TLS to this port, such as a browser on behalf of any web
+ * page. The rest of its bytes is not examined, and no reply tells the page anything. */
 static void hang_up(struct server_connection *connection) {
     char address[TRANSPORT_PEER_MAX];
     connection->server->counters.dropped[SERVER_DROP_FOREIGN]++;
@@ -100,7 +100,8 @@ static void hang_up(struct server_connection *connection) {
     }
 }
 
-/* A request that breaks the protocol ends the connection, after what came before it. */
+/* A request that breaks the protocol ends the connection after the requests before it are
+ * answered. */
 static enum server_step protocol_error(struct server_connection *connection,
                                        const struct protocol_request *request) {
     if (request->foreign) {
@@ -120,8 +121,8 @@ static enum server_step protocol_error(struct server_connection *connection,
     return SERVER_DONE;
 }
 
-/* After a request: whether the connection has had its share of this turn of the loop. What takes long
- * is bounded by the clock, too; after what takes no time that is not looked at. */
+/* Called after a request: whether the connection has used up its share of this turn. Requests that
+ * take long are bounded by the clock, too, which is not read after quick ones. */
 static bool share_is_over(struct server_connection *connection) {
     const struct protocol_command *row = connection->last_command;
     bool quick =
@@ -131,8 +132,8 @@ static bool share_is_over(struct server_connection *connection) {
            (!quick && schedule_turn_is_over(connection->client.schedule));
 }
 
-/* Serves requests from the start of the bytes; returns how many bytes are done with, and whether
- * what is left is a request that has to wait (and not one that is not whole). */
+/* Serves requests from the beginning of the bytes. Returns the number of bytes that are done;
+ * *ret_blocked tells whether the rest begins with a complete request that has to wait. */
 static size_t serve(struct server_connection *connection, const uint8_t *data, size_t len,
                     bool *ret_blocked) {
     struct server *server = connection->server;
@@ -183,7 +184,7 @@ static void set_reading(struct server_connection *connection, bool on) {
     }
 }
 
-/* After serving: sends, and decides whether to read on, to wait or to close. */
+/* Sends the replies, then decides whether to read on, to wait or to close. */
 static void after_serving(struct server_connection *connection, bool blocked) {
     server_output_flush(connection);
     if (connection->lost) {
@@ -205,9 +206,9 @@ static void after_serving(struct server_connection *connection, bool blocked) {
             server_connection_close(connection);
             return;
         }
-        schedule_wait(&connection->client); /* until it is sent, or the time for that is over */
+        schedule_wait(&connection->client); /* until the replies are sent or have timed out */
     }
-    /* A client that waits in line is read from, so that its end is noticed. */
+    /* While a client waits in line, the server reads on, to notice when it disconnects. */
     bool watched = connection->client.waits && connection->in_len < SERVER_SHARE_BYTES;
     set_reading(connection, (!blocked || watched) && !connection->leaving && !connection->ended);
     server_subscriber_drained(connection);
@@ -238,8 +239,8 @@ void server_connection_run(struct server_connection *connection) {
     after_serving(connection, blocked);
 }
 
-/* Its memory is free for the next connection at once, not only at the end of the turn: else all that
- * are read in this turn would be closed because of the first. */
+/* Frees the connection's memory for other connections at once, not at the end of the turn.
+ * Otherwise this connection would cause all others that are read in this turn to be closed. */
 static void close_for_memory(struct server_connection *connection) {
     in_free(connection);
     server_connection_close(connection);
@@ -249,15 +250,15 @@ static void read_some(void *owner, const uint8_t *data, ssize_t count) {
     struct server_connection *connection = owner;
     bool blocked;
     if (count == UV_EOF) {
-        /* The client may have closed only its side: what it asked for before is still answered. But it
-         * leaves the line, as it would leave BLPOP. */
+        /* The client may have closed only its side, so its earlier requests are still answered. But
+         * it leaves the line, as a client of Redis leaves BLPOP. */
         connection->ended = true;
         server_parked_end(&connection->server->parked, &connection->client);
         server_connection_run(connection);
         return;
     }
     if (count == UV_ENOBUFS) {
-        /* It was read in this turn already, and there is more. */
+        /* The connection has been read in this turn, and the socket has more bytes. */
         if (connection->client.queue == NULL) {
             schedule_yield(&connection->client);
         }
@@ -337,7 +338,7 @@ static void client_run(struct server_client *client) {
     server_connection_run((struct server_connection *)client);
 }
 
-/* It would not get in again, since the settings of TLS have changed. */
+/* Disconnects a client that the changed settings of TLS do not admit. */
 static void turn_out(struct server_connection *connection) {
     if (server_connections_tell(&connection->server->connections)) {
         server_log("client_dropped", "id=%llu reason=certificate",
@@ -346,7 +347,7 @@ static void turn_out(struct server_connection *connection) {
     server_connection_close(connection);
 }
 
-/* The handshake of TLS is over: a client certificate may name a user. */
+/* The TLS handshake is complete: a client certificate may name a user. */
 static void established(void *owner) {
     struct server_connection *connection = owner;
     struct server *server = connection->server;
@@ -392,13 +393,14 @@ static void refused(void *owner) {
     free(owner);
 }
 
-/* Over the limit: say so and hang up. */
+/* Refuses a client because there are too many, and disconnects it. */
 static void refuse(struct server *server, struct server_listener *listener) {
     static const char text[] = "-ERR max number of clients reached\r\n";
     static const struct transport_calls calls = {.closed = refused};
     struct transport *transport = malloc(sizeof *transport);
     if (transport == NULL) {
-        listener->waiting = true; /* libuv reports no other client before this one is accepted */
+        /* Libuv reports the next client only after this one has been accepted. */
+        listener->waiting = true;
         return;
     }
     transport_init(transport, &server->loop, listener->socket.kind, &calls, transport);
@@ -410,7 +412,7 @@ static void refuse(struct server *server, struct server_listener *listener) {
     transport_close(transport);
 }
 
-/* A client of the Unix-domain socket is known by its process. */
+/* Identifies a client of the Unix-domain socket by its process. */
 static void peer_find(struct server_connection *connection) {
     struct transport_peer peer;
     if (connection->transport.kind == TRANSPORT_UNIX) {
@@ -472,15 +474,16 @@ void server_connection_overflow(struct server_connection *connection) {
     server_connection_close(connection);
 }
 
-/* Closes a client that reads none of its replies, does not finish its first request, or sends none. A
- * client that was served before may be busy with replies in its own socket and pause in the middle of a
- * request. False: the client stays. */
+/* Closes a client that reads none of its replies, does not complete its first request, or sends
+ * none. A client that was served before may pause in the middle of a request while it reads
+ * replies. False: the client stays. */
 static bool look(struct server_connection *c) {
     const struct server_options *options = &c->server->options;
     uint64_t now = uv_now(&c->server->loop);
     uint64_t slow = (uint64_t)options->slow_seconds * 1000;
     uint64_t idle = (uint64_t)options->idle_seconds * 1000;
-    bool waits = c->in_len > 0 && c->unfinished_ms == 0; /* for what it has asked for */
+    /* Waits for the answer to an earlier request. */
+    bool waits = c->in_len > 0 && c->unfinished_ms == 0;
     size_t unsent = transport_queued(&c->transport);
     if (unsent == 0 || unsent != c->unsent) {
         c->progress_ms = now;
@@ -491,7 +494,7 @@ static bool look(struct server_connection *c) {
     }
     if (c->client.waits && !c->reading && !c->ended &&
         transport_ended(transport_socket(&c->transport))) {
-        read_some(c, NULL, UV_EOF); /* its end comes after requests that nobody has read */
+        read_some(c, NULL, UV_EOF); /* its end is behind requests that have not been read */
     } else if (unsent > 0 && now - c->progress_ms >= slow) {
         drop(c, SERVER_DROP_SLOW);
     } else if (c->unfinished_ms > 0 && !c->served && now - c->unfinished_ms >= slow) {
@@ -505,12 +508,13 @@ static bool look(struct server_connection *c) {
     return c->closing;
 }
 
-/* Whether its last request waits in line, or may. */
+/* Whether the client's last request waits in line, or may do so. */
 static bool is_in_line(const struct server_client *client) {
     return client->last != NULL && (client->last->parked || client->last->may_wait);
 }
 
-/* A client that has not logged in may stay to do so, unless it was anonymous and waits or listens. */
+/* Whether the client must be disconnected. One that has not logged in may stay to log in, unless it
+ * waited or listened as an anonymous client. */
 static bool has_lost_access(const struct server_connection *c) {
     const struct access_user *user = c->client.login.user;
     return user != &access_stranger &&
@@ -518,7 +522,7 @@ static bool has_lost_access(const struct server_connection *c) {
            (user != NULL || c->subscriber != NULL || is_in_line(&c->client));
 }
 
-/* Writes in flight are answered first, such as the one by which an administrator deletes itself. */
+/* Answers writes in flight first, such as the one by which an administrator deletes itself. */
 static void access_lost(struct server_connection *c) {
     if (c->client.inflight == 0 || is_in_line(&c->client)) {
         server_connection_close(c);
@@ -537,7 +541,7 @@ void server_connections_review(struct server *server) {
     }
 }
 
-/* New connections come to the head of the list, and are judged when their handshake ends. */
+/* New connections are put at the head of the list, and are judged when their handshake ends. */
 void server_connections_judge(struct server *server) {
     server->connections.judging = LIST_FIRST(&server->connections.live);
     schedule_soon(&server->schedule);
@@ -555,7 +559,7 @@ bool server_connections_judge_step(struct server *server) {
     return server->connections.judging != NULL;
 }
 
-/* New connections come to the head of the list, so none that comes now is closed. */
+/* New connections are put at the head of the list, so the step never closes them. */
 void server_connections_part(struct server *server) {
     server->connections.parting = LIST_FIRST(&server->connections.live);
     schedule_soon(&server->schedule);
@@ -566,15 +570,17 @@ bool server_connections_part_step(struct server *server) {
         struct server_connection *c = server->connections.parting;
         server->connections.parting = LIST_NEXT(c, place);
         if (!c->closing && !c->client.stale && (c->subscriber == NULL || c->for_owner)) {
-            c->ended = true; /* what was read is answered, also if it waits for its turn */
+            /* Requests that were read are answered, also those that wait for a turn. */
+            c->ended = true;
             server_connection_run(c);
         }
     }
     return server->connections.parting != NULL;
 }
 
-/* A bounded step: checking and disconnecting thousands takes milliseconds. The first one only
- * begins: if the loop stood still, its input is read before any client counts as idle. */
+/* One bounded step, because checking and disconnecting thousands of clients takes milliseconds. The
+ * first step only begins: after a standstill of the loop, pending input is read before any client
+ * counts as idle. */
 void server_connections_look(struct server *server) {
     uint32_t drops = 0;
     if (server->connections.look_due) {

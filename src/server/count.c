@@ -6,7 +6,7 @@
 #define US UINT64_C(1000)
 #define MS (1000 * US)
 
-/* From a read out of memory to a disk that hangs; a sync is in the middle. */
+/* From a read in memory to a hanging disk, with the time of a sync in the middle. */
 const uint64_t server_bucket_ns[SERVER_BUCKETS] = {
     25 * US, 50 * US, 100 * US, 250 * US, 500 * US, 1 * MS,   2500 * US, 5 * MS,
     10 * MS, 25 * MS, 50 * MS,  100 * MS, 250 * MS, 500 * MS, 1000 * MS, 5000 * MS,
@@ -49,7 +49,7 @@ uint64_t server_count_commands(const struct server_counters *counters) {
     return sum;
 }
 
-/* Of a row of one of the tables. */
+/* The names of one of the tables. */
 #define NAME(id, name) name,
 
 const char *server_reject_name(enum server_reject reject) {

@@ -21,7 +21,7 @@ static void reload_work(uv_work_t *work) {
 
 static void reload_done(uv_work_t *work, int status) {
     struct server *server = work->data;
-    (void)status; /* it is never cancelled */
+    (void)status; /* libuv never cancels it */
     server->daemon.reloading = false;
     server->options.sensors_changed = false;
     server->options.hooks.reloaded(server->options.hooks.ctx, &server->options);

@@ -1,10 +1,10 @@
-/* Finds the command of a request, checks its number of words, and calls its handler. */
+/* Finds the command of a request, checks the number of its words, and calls its handler. */
 #include <sodium.h>
 #include <string.h>
 
 #include "server/parts.h"
 
-/* As Redis says it: clients look at this text to find out what a server can do. */
+/* The text of Redis, which clients parse to find out what a server supports. */
 static void reply_unknown(struct server_connection *connection, const struct tn_bytes *argv,
                           uint32_t argc) {
     char text[400];
@@ -21,7 +21,7 @@ static void reply_unknown(struct server_connection *connection, const struct tn_
         tn_write_raw(&w, "' ", 2);
     }
     text[w.len] = '\0';
-    /* What has no place in a line, NUL too, is replaced by the writer or here. */
+    /* Replaces NUL here; the writer replaces the other bytes that a line cannot have. */
     for (size_t i = 0; i < w.len; i++) {
         text[i] = text[i] == '\0' ? '?' : text[i];
     }
@@ -49,7 +49,7 @@ static enum transaction transaction_of(struct tn_bytes word) {
     return NO_TRANSACTION;
 }
 
-/* A client that sends MULTI, commands and EXEC in one go does not want the commands without the
+/* A client that sends MULTI, commands and EXEC together does not want the commands without the
  * transaction: they are refused as well. */
 static bool is_in_transaction(const struct server_connection *connection,
                               const struct protocol_command *row, const struct tn_bytes *argv) {
@@ -97,7 +97,8 @@ static void reply_unknown_second(struct server_connection *connection, const str
                        (int)argv[0].len, (const char *)argv[0].at);
 }
 
-/* What is wrong with it is answered at once, so it waits for the writes before it. */
+/* Refuses a faulty request. The refusal is an immediate answer, so it waits for the writes before
+ * it. */
 static enum server_step dispatch_bad(struct server_connection *connection,
                                      const struct protocol_command *row, bool container,
                                      const struct tn_bytes *argv, uint32_t argc) {
@@ -121,7 +122,8 @@ static enum server_step dispatch_bad(struct server_connection *connection,
     return SERVER_DONE;
 }
 
-/* In RESP2 a message looks like a reply, so a client that gets messages may send no other requests. */
+/* In RESP2 a message looks like a reply, so a client that receives messages may send only the
+ * commands of a subscriber. */
 static bool only_listens(const struct server_connection *connection,
                          const struct protocol_command *row) {
     return connection->subscriber != NULL && connection->client.encoding == PROTOCOL_RESP2 &&
@@ -142,7 +144,7 @@ static enum server_step dispatch_not_now(struct server_connection *connection,
     return SERVER_DONE;
 }
 
-/* As Redis says it. */
+/* The texts of Redis. */
 static enum server_step dispatch_forbidden(struct server_connection *connection,
                                            const struct protocol_command *row,
                                            enum tn_result code) {
@@ -157,13 +159,13 @@ static enum server_step dispatch_forbidden(struct server_connection *connection,
         server_reply_error(connection,
                            "NOPERM this user has no permissions to run the '%s' command", name);
     }
-    /* server_reply_error has counted it among all errors. */
+    /* server_reply_error has counted it as an error already. */
     connection->server->counters.refusals[row->id][code]++;
     return SERVER_DONE;
 }
 
-/* A line of text may ask for what a reader may ask for. Whatever changes something comes as an
- * array: text that only looks like a command, in a request of another protocol, does nothing. */
+/* A line of text can only read. A command that changes something must be an array, so that text in
+ * another protocol's request which looks like a command has no effect. */
 static bool may_be_line(const struct protocol_command *row) {
     return (row->kind == PROTOCOL_READ || row->kind == PROTOCOL_CONNECTION) &&
            row->role <= PROTOCOL_READER;
@@ -198,9 +200,9 @@ static enum server_step dispatch_read(struct server_connection *connection,
     return step;
 }
 
-/* A long reply is made only when the client has read the replies before it: a client that does not read
- * would have it made in vain. It is tried again when the socket has taken the waiting bytes. Few waiting
- * bytes go together with it, in one piece. */
+/* A long reply is made only after the client has read the replies before it; for a client that does
+ * not read, it would be made in vain. The request is tried again when the socket has taken the
+ * unsent bytes. If they are few, the new reply is sent together with them. */
 static bool must_wait(struct server_connection *connection, const struct protocol_command *row) {
     if (connection->output->len > SERVER_UNSENT_BYTES) {
         server_output_flush(connection);
@@ -229,7 +231,8 @@ static enum server_step dispatch_write(struct server_connection *connection,
     return step;
 }
 
-/* A command that may be served, by its row's kind: in its turn, and after the writes before it. */
+/* Serves a valid command according to its row's kind, in its turn and after the writes before
+ * it. */
 static enum server_step dispatch_good(struct server_connection *connection,
                                       const struct access_user *user,
                                       const struct protocol_command *row,
@@ -258,7 +261,8 @@ static enum server_step dispatch_good(struct server_connection *connection,
     return step;
 }
 
-/* Commands with secrets are wiped where they were read, also those that were refused before they were understood. */
+/* Wipes the secrets of commands in the buffer into which they were read, even if the command was
+ * refused before it was parsed. */
 static void secrets_wipe(const struct protocol_command *row, const struct tn_bytes *argv,
                          uint32_t argc) {
     bool has_secret = row != NULL ? row->id == PROTOCOL_USER_ADD || row->id == PROTOCOL_USER_SET ||
@@ -308,7 +312,8 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         connection->for_owner |= row != NULL && row->kind != PROTOCOL_CONNECTION &&
                                  !protocol_command_has(row, PROTOCOL_ANYWHERE);
         server_page_end(&server->pages,
-                        &connection->client); /* refused in the middle of it, it is over, too */
+                        /* A multi-step request that is refused in the middle has ended. */
+                        &connection->client);
         server_scan_end(&connection->client);
         secrets_wipe(row, argv, stored);
     }

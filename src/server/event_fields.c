@@ -1,4 +1,5 @@
-/* The fields of events in every encoding, and the users that may see them: known only here. */
+/* The fields of events in every encoding, and which users may see an event. No other file knows
+ * them. */
 #include <string.h>
 
 #include "protocol/render.h"
@@ -17,7 +18,7 @@ void server_event_id_write(struct protocol_writer *w, struct engine_event_id id)
     protocol_write_bulk(w, text, protocol_event_id_format(id.lsn, id.index, text));
 }
 
-/* Whether `name` is that of a pool, and not of a rule, a sensor or a trigger. */
+/* Whether `name` is the name of a pool, not of a rule, a sensor or a trigger. */
 static bool names_pool(const struct kernel_event *fact) {
     return fact->name.len > 0 && fact->kind <= KERNEL_EVENT_POOL_REMOVED;
 }
@@ -62,7 +63,7 @@ static void values_write(struct protocol_writer *w, const struct engine_event *e
     }
 }
 
-/* Whether it is the lease that has changed: why, and until when, are then part of it. */
+/* Whether the event is a transition of a lease: it then has a reason and a deadline. */
 static bool moves_lease(const struct kernel_event *fact) {
     return fact->kind <= KERNEL_EVENT_LEASE_REVOKED;
 }
@@ -174,7 +175,7 @@ static struct tn_bytes value_text(const struct engine_event_value *value,
                : tn_bytes_of(text, kernel_value_format(value->format, value->number, text));
 }
 
-/* Of this pool, if one is named. */
+/* Whether the event has the wanted value, in this pool if one is named. */
 static bool has_value(const struct engine_event *event, struct tn_bytes wanted,
                       struct tn_bytes pool) {
     char text[KERNEL_VALUE_TEXT_MAX];
@@ -187,7 +188,7 @@ static bool has_value(const struct engine_event *event, struct tn_bytes wanted,
     return false;
 }
 
-/* Looks at a bounded number of values: those of a large bundle are adjacent mostly. */
+/* At most this many values are searched. The values of a large bundle are mostly adjacent. */
 #define TEXT_VALUES 64u
 
 static bool says(const struct engine_event *event, struct server_search *part) {
@@ -235,7 +236,7 @@ static void channel_tell(const char *prefix, struct tn_bytes subject, server_cha
     visit(ctx, tn_bytes_of(name, w.len));
 }
 
-/* Of a bundle over several pools: each is told, at its first value. */
+/* Calls for each pool of a bundle, at the first value of that pool. */
 static void channels_of_values(const struct engine_event *event, server_channel_visit *visit,
                                void *ctx) {
     for (uint32_t i = 0; i < event->fact.value_count; i++) {

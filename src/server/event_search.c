@@ -7,7 +7,7 @@ static uint8_t lower(uint8_t byte) {
     return byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte + 'a' - 'A') : byte;
 }
 
-/* The bytes of the text that match after one more byte, if `matched` of them, not all, did before. */
+/* How many bytes of the text match after one more byte, if `matched` of them matched before it. */
 static uint32_t step(const struct server_search *search, uint32_t matched, uint8_t byte) {
     TN_ASSERT(matched < KERNEL_NOTE_MAX);
     while (search->part[matched] != byte && matched > 0) {

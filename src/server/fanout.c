@@ -22,13 +22,13 @@
 #include "server/fanout.h"
 #include "server/output.h"
 
-#define TAIL_STEP 512u         /* events that the tail reads in one turn of the loop */
-#define BEHIND_STEP 256u       /* and one that is behind */
-#define BEHIND_STEPS 4096u     /* and all of those */
-#define CHANNEL_STEP 131072u   /* subscriptions looked at in one step, about */
-#define STEPS_A_LOOK 4u        /* of matching a pattern */
-#define STEP_BYTES (8u << 20)  /* of messages: then they are sent before more are made */
-#define ROOM_BYTES (32u << 20) /* of messages of one event, about */
+#define TAIL_STEP 512u       /* events that the tail reads in one turn of the loop */
+#define BEHIND_STEP 256u     /* events that one subscriber reads in one step while it is behind */
+#define BEHIND_STEPS 4096u   /* events that all subscribers that are behind read in one turn */
+#define CHANNEL_STEP 131072u /* subscriptions examined in one step, about */
+#define STEPS_A_LOOK 4u      /* steps of pattern matching that count as one examined subscription */
+#define STEP_BYTES (8u << 20) /* bytes of messages after which they are sent before more are made */
+#define ROOM_BYTES (32u << 20) /* bytes of messages of one event, about */
 
 /* ---- Positions ---- */
 
@@ -52,7 +52,7 @@ void server_subscriber_keep_up(struct server_subscriber *subscriber,
     }
 }
 
-/* Puts it at the end of the queue of subscribers that may read on. */
+/* Adds the subscriber to the end of the queue of subscribers that may read on. */
 static void queue_push(struct server_streams *streams, struct server_subscriber *subscriber) {
     subscriber->queued = true;
     subscriber->next_run = NULL;
@@ -93,7 +93,7 @@ void server_subscriber_fall_behind(struct server_subscriber *subscriber,
 
 /* ---- Messages ---- */
 
-/* What is being said. */
+/* A message that is being delivered. */
 struct saying {
     struct server_streams *streams;
     struct server_subscriber *only; /* NULL: to all subscribers that keep up */
@@ -158,7 +158,8 @@ static void mark(struct server_subscriber *subscriber) {
     subscriber->doomed = subscriber->doomed || waiting > SERVER_OUT_HARD;
 }
 
-/* Of an event that the tail hands out, a subscriber gets all messages or none. */
+/* Whether there is room for all messages of an event: a subscriber gets all of them from the tail,
+ * or none. */
 static bool has_room(const struct saying *saying, struct server_subscriber *subscriber) {
     if (saying->event == NULL || saying->only != NULL) {
         return true;
@@ -173,7 +174,7 @@ static bool has_room(const struct saying *saying, struct server_subscriber *subs
     return !subscriber->skips;
 }
 
-/* Every user may know that events were lost. */
+/* Every user may learn that events were lost. */
 static bool is_allowed(const struct saying *saying, const struct server_connection *connection) {
     const struct access_user *user =
         access_user_of(saying->streams->access, &connection->client.login);
@@ -237,7 +238,8 @@ static bool hears(const struct server_subscription *s, struct tn_bytes channel, 
                       : s->hash == hash && tn_bytes_equal(name, channel);
 }
 
-/* To subscribers that keep up; a message that cannot be read back, also to others that have room. */
+/* Whether the subscription may get the message: subscribers that keep up do. A message that cannot
+ * be read back later also goes to other subscribers that have room. */
 static bool may_hear(const struct saying *saying, const struct server_subscription *s) {
     if (saying->metrics != NULL || saying->text != NULL) {
         return server_output_waiting(s->subscriber->connection) < SERVER_OUT_SOFT;
@@ -245,8 +247,8 @@ static bool may_hear(const struct saying *saying, const struct server_subscripti
     return !s->subscriber->behind && engine_event_id_compare(saying->id, s->after) > 0;
 }
 
-/* Whether the channel at hand of an event has its turn now: an event of many pools, matched with many
- * patterns, is handed out in several steps. Each step has one channel at least. */
+/* Whether the next channel of the event is handed out in this step. An event of many pools that is
+ * matched with many patterns takes several steps, each of at least one channel. */
 static bool channel_begin(struct server_streams *streams) {
     uint32_t index = streams->channel++;
     if (index < streams->part_done || streams->channel_left) {
@@ -282,7 +284,7 @@ static void channel_to_all(void *ctx, struct tn_bytes channel) {
     }
 }
 
-/* As channel_begin, of an event that is read for one who is behind. */
+/* Like channel_begin, for an event that is read for one subscriber. */
 static bool channel_begin_for_one(struct server_streams *streams,
                                   struct server_subscriber *subscriber) {
     uint32_t index = streams->channel++;
@@ -312,7 +314,7 @@ static void channel_to_one(void *ctx, struct tn_bytes channel) {
     }
 }
 
-/* On every channel of events that the subscriber has and that is owed what was lost. */
+/* Says on each of the subscriber's event channels that events were lost. */
 static void lost_to_one(const struct saying *saying, struct server_subscriber *subscriber) {
     for (struct server_subscription *s = subscriber->first; s != NULL; s = s->next_own) {
         bool events = s->pattern || s->kind == SERVER_CHANNEL_EVENTS ||
@@ -325,7 +327,7 @@ static void lost_to_one(const struct saying *saying, struct server_subscriber *s
 
 /* ---- The tail ---- */
 
-/* One turn of reading. */
+/* The state of one turn of reading. */
 struct reading {
     struct server_streams *streams;
     struct server_subscriber *only;
@@ -333,7 +335,7 @@ struct reading {
     bool begun;
 };
 
-/* Tells of a gap before the first event that is read. */
+/* Announces a gap before the first event that is read. */
 static void gap_tell(struct reading *reading, struct engine_event_id first) {
     struct server_streams *streams = reading->streams;
     struct saying lost = {.streams = reading->streams, .id = first};
@@ -353,7 +355,8 @@ static void gap_tell(struct reading *reading, struct engine_event_id first) {
     reading->begun = true;
 }
 
-/* The event at hand is done with: those that got too much read on for themselves. */
+/* The event is complete: subscribers that had too much unsent read the store by themselves from
+ * here. */
 static void event_end(struct server_streams *streams, struct engine_event_id id) {
     streams->parted = false;
     streams->part_done = 0;
@@ -376,7 +379,7 @@ static bool tail_visit(void *ctx, const struct engine_event *event) {
         return false;
     }
     if (streams->parted && engine_event_id_compare(streams->part, id) != 0) {
-        event_end(streams, streams->part); /* the rest of it is not kept any more */
+        event_end(streams, streams->part); /* the rest of the event is no longer retained */
     }
     reading->begun = reading->begun || streams->parted;
     gap_tell(reading, id);
@@ -405,12 +408,13 @@ void server_fanout_tail(struct server_streams *streams) {
     }
 }
 
-/* A message that is no event, to all subscribers of the channel. */
+/* Sends a message that is not an event to all subscribers of the channel. */
 static void say_now(struct saying *saying, struct tn_bytes channel) {
     struct server_streams *streams = saying->streams;
     streams->payload_len = 0;
     channel_to_all(saying, channel);
-    while (streams->over != NULL && !streams->parted) { /* of an event, they get all or nothing */
+    /* In the middle of an event, subscribers stay: they get all of it or none. */
+    while (streams->over != NULL && !streams->parted) {
         struct server_subscriber *subscriber = streams->over;
         streams->over = subscriber->next_over;
         subscriber->over = false;
@@ -442,7 +446,7 @@ static bool behind_visit(void *ctx, const struct engine_event *event) {
     struct server_streams *streams = reading->streams;
     struct server_subscriber *subscriber = reading->only;
     if (engine_event_id_compare(subscriber->part, id) != 0) {
-        subscriber->part_done = 0; /* the rest of that event is not kept any more */
+        subscriber->part_done = 0; /* the rest of that event is no longer retained */
     }
     bool full = server_output_waiting(subscriber->connection) >= SERVER_OUT_SOFT;
     if ((full && subscriber->part_done == 0) || streams->looked > CHANNEL_STEP) {
@@ -459,7 +463,7 @@ static bool behind_visit(void *ctx, const struct engine_event *event) {
     return !streams->channel_left;
 }
 
-/* Reads on for a subscriber that is behind; returns the effort, in events. */
+/* Reads on for a subscriber that is behind. Returns the effort in events. */
 static uint32_t behind_step(struct server_streams *streams, struct server_subscriber *subscriber) {
     struct server_connection *connection = subscriber->connection;
     struct reading reading = {.streams = streams, .only = subscriber};
@@ -471,7 +475,7 @@ static uint32_t behind_step(struct server_streams *streams, struct server_subscr
     streams->looked = 0;
     enum tn_result code = engine_events_read(streams->engine, subscriber->cursor, step,
                                              behind_visit, &reading, &reading.span);
-    /* In the middle of an event, the tail's or its own, no subscriber catches up. */
+    /* A subscriber does not catch up in the middle of an event, be it the tail's or its own. */
     struct engine_event_id tail = streams->parted ? streams->part : streams->tail;
     bool there = streams->keeping_up > 0 && engine_event_id_compare(reading.span.next, tail) >= 0;
     bool within = subscriber->part_done > 0;
@@ -482,7 +486,7 @@ static uint32_t behind_step(struct server_streams *streams, struct server_subscr
         server_subscriber_keep_up(subscriber, subscriber->cursor);
     }
     unsent_flush(streams);
-    server_subscriber_drained(connection); /* by now it may be gone */
+    server_subscriber_drained(connection); /* the connection may have been closed meanwhile */
     uint32_t worth = step * looks / (CHANNEL_STEP / BEHIND_STEPS);
     return worth > step ? worth : step;
 }

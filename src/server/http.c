@@ -18,8 +18,8 @@
 
 /* ---- Running ---- */
 
-/* A client that does not finish its request in time is disconnected; libmicrohttpd's own limit is for
- * silent clients, and a byte now and then evades it. True: it was disconnected. */
+/* Disconnects a client that does not complete its request in time. libmicrohttpd has a limit for
+ * silent clients only, which one byte at a time evades. True: the client was disconnected. */
 static bool look(struct http_connection *c) {
     const struct server *server = c->http->server;
     uint64_t patience = (uint64_t)server->options.slow_seconds * 1000;
@@ -39,7 +39,7 @@ static bool look(struct http_connection *c) {
     return over;
 }
 
-/* As server_connections_look: once in a turn. */
+/* Like server_connections_look: called once in a turn. */
 static void connections_look(struct http *http) {
     uint32_t drops = 0;
     for (uint32_t i = 0; i < SERVER_LOOKS_MAX && drops < SERVER_DROPS_MAX; i++) {
@@ -76,7 +76,7 @@ static void handle_end(uv_handle_t *handle) {
     }
 }
 
-/* Closes what is still open. libmicrohttpd must not have suspended connections then. */
+/* Closes everything that is still open. No connection of libmicrohttpd may be suspended. */
 static void stop(struct http *http) {
     http_listeners_stop(http);
     for (struct http_connection *c = LIST_FIRST(&http->connections); c != NULL;
@@ -97,7 +97,7 @@ static void stop(struct http *http) {
     TN_ASSERT(http->connection_count == 0 && http->body_bytes == 0);
 }
 
-/* Whether every request that was whole has been answered, and the answer sent. */
+/* Whether every complete request has been answered and its answer sent. */
 static bool quiet(const struct http *http) {
     for (const struct http_connection *c = LIST_FIRST(&http->connections); c != NULL;
          c = LIST_NEXT(c, place)) {
@@ -108,8 +108,8 @@ static bool quiet(const struct http *http) {
     return true;
 }
 
-/* What is left for the next turn of the loop goes through an idle handle: a timer of no time would
- * run again in the same turn, and the sockets would never be looked at. */
+/* Work for the next turn of the loop uses an idle handle. A timer of zero milliseconds would run
+ * again in the same turn, so the sockets would never be polled. */
 static void rearm(struct http *http) {
     MHD_UNSIGNED_LONG_LONG ms = 0;
     bool limited = MHD_get_timeout(http->daemon, &ms) == MHD_YES;
@@ -150,7 +150,7 @@ void http_soon(struct http *http) {
     }
 }
 
-/* libmicrohttpd does not make its epoll descriptor readable for this. */
+/* libmicrohttpd does not make its epoll descriptor readable for a resumed connection. */
 void http_resume(struct http *http, struct MHD_Connection *mhd) {
     MHD_resume_connection(mhd);
     http_soon(http);
@@ -158,8 +158,8 @@ void http_resume(struct http *http, struct MHD_Connection *mhd) {
 
 /* ---- Connections ---- */
 
-/* A client of the Unix-domain socket is known by its process. Only a socket with a name was accepted at
- * ours; a pair of sockets has none, and proves nothing. */
+/* Identifies a client of the Unix-domain socket by its process. A socket accepted by our listener
+ * has a name; a socket pair has none and proves nothing. */
 static void peer_find(struct http_connection *connection) {
     struct sockaddr_un own = {.sun_family = AF_UNSPEC};
     struct ucred peer;
@@ -186,7 +186,7 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
             MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
         connection = calloc(1, sizeof *connection);
         if (connection == NULL) {
-            return; /* its first request is not answered */
+            return; /* its first request is refused */
         }
         connection->http = http;
         connection->since_ms = uv_now(&http->server->loop);
@@ -242,7 +242,7 @@ void server_http_review(struct server *server) {
         }
         if (exchange == NULL ||
             access_user_of(&server->access, &exchange->client.login)->role != PROTOCOL_NOBODY) {
-            continue; /* of the others, those that have not logged in yet neither wait nor listen */
+            continue; /* without a log-in, only clients that neither wait nor listen stay */
         }
         if (exchange->state == HTTP_WORKING && exchange->client.waits) {
             exchange->broken = true;

@@ -1,6 +1,6 @@
-/* Commands over HTTP: the route finds the row of the table, what was sent becomes the words of a
- * request, and from there on it is served as one that came over RESP. The answer is the same reply in
- * JSON, with what HTTP wants to know beside it in the status and the headers. */
+/* Commands over HTTP. The route finds the row of the command, the request becomes words, and from
+ * there on it is served like a request over RESP. The answer is the same reply in JSON; the status
+ * and the headers say what HTTP clients expect there. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,13 +20,13 @@ static const char problem_type[] = "application/problem+json";
 
 /* ---- Keys under way ---- */
 
-/* The kernel would answer a repeat with the first one's result, once that is there. A client
- * that repeats it earlier is told so instead of being kept waiting. */
+/* While the first request with a key is in flight, a repeat is refused. The kernel would answer it
+ * correctly, but only after the first one has been committed. */
 static struct http_exchange **key_bucket(struct http *http, const char *key, uint32_t len) {
     return &http->keys[tn_hash64(key, len, 0) % HTTP_KEY_BUCKETS];
 }
 
-/* False: another exchange of the same user has it. */
+/* False: another exchange of the same user has the key. */
 static bool key_remember(struct http_exchange *exchange, struct tn_bytes key) {
     struct http_exchange **bucket =
         key_bucket(exchange->connection->http, (const char *)key.at, key.len);
@@ -69,7 +69,7 @@ static void header_number(struct http_exchange *exchange, const char *name, uint
     http_header_out(exchange, name, text);
 }
 
-/* A write that made something: where it is now. */
+/* The Location of what a write has created. */
 static void answer_location(struct http_exchange *exchange, const struct server_answer *answer) {
     char lease[PROTOCOL_LEASE_TEXT];
     char location[PROTOCOL_LEASE_TEXT + 16];
@@ -78,7 +78,7 @@ static void answer_location(struct http_exchange *exchange, const struct server_
     http_header_out(exchange, MHD_HTTP_HEADER_LOCATION, location);
 }
 
-/* Whole seconds, rounded up. */
+/* The Retry-After header, in whole seconds, rounded up. */
 static void answer_retry(struct http_exchange *exchange, const struct server_answer *answer,
                          unsigned status) {
     if ((answer->code == TN_R_EXHAUSTED || answer->code == TN_R_BUSY) && answer->retry_at_ms > 0) {
@@ -90,8 +90,8 @@ static void answer_retry(struct http_exchange *exchange, const struct server_ans
     }
 }
 
-/* Attune's sensors take the id of their event from "data", as a number: an event that a sensor emits is
- * the only one of its command. */
+/* Attune's sensors read the id of their event from "data", as a number. An event emitted by a
+ * sensor is the only one of its command. */
 static void answer_event(struct http_exchange *exchange, uint64_t lsn, const char *text,
                          size_t len) {
     char out[HTTP_EVENT_ANSWER_MAX];
@@ -102,7 +102,7 @@ static void answer_event(struct http_exchange *exchange, uint64_t lsn, const cha
     http_answer(exchange, 201, json_type, out, (size_t)size);
 }
 
-/* Percent-encoded, but for what a query may have as it is. */
+/* Percent-encodes all bytes that may not stand in a query. */
 static void escape(struct tn_writer *w, struct tn_bytes text) {
     static const char hex[] = "0123456789ABCDEF";
     for (uint32_t i = 0; i < text.len; i++) {
@@ -114,7 +114,7 @@ static void escape(struct tn_writer *w, struct tn_bytes text) {
     }
 }
 
-/* The query, made again from its arguments. */
+/* Builds the query again from its arguments. */
 static enum MHD_Result query_add(void *ctx, enum MHD_ValueKind kind, const char *name,
                                  size_t name_len, const char *value, size_t value_len) {
     struct tn_writer *w = ctx;
@@ -128,8 +128,9 @@ static enum MHD_Result query_add(void *ctx, enum MHD_ValueKind kind, const char 
     return MHD_YES;
 }
 
-/* Where the owner of the log answers the same request; false: it is not known. Until the next request the
- * text is in the scratch memory, whose words have been served. */
+/* The URL at which the owner of the log serves the same request. False: the owner is not known. The
+ * text stays valid until the next request: it is in the scratch memory, whose words have been
+ * served. */
 static bool owner_location(struct http_exchange *exchange, const char **ret_location) {
     const char *http = server_role_leader_http(&exchange->client);
     char *out = (char *)exchange->connection->http->scratch;
@@ -146,7 +147,7 @@ static bool owner_location(struct http_exchange *exchange, const char **ret_loca
     return !w.overflow;
 }
 
-/* Another node owns the log: the client sends the same request there. */
+/* Another node owns the log: redirects the client to it. */
 static void answer_elsewhere(struct http_exchange *exchange, const void *text, size_t len) {
     const char *leader = server_role_leader(&exchange->client);
     const char *location = NULL;
@@ -169,7 +170,8 @@ static void answer_call(struct http_exchange *exchange, const struct protocol_co
         return;
     }
     bool done = answer->code == TN_R_OK || answer->code == TN_R_NOOP;
-    /* A lease has the position of the command that made it: an old one that was renewed has not. */
+    /* The command has created a lease if the lease's id has the command's position. A lease that
+     * was only renewed is older. */
     bool leased = done && answer->has_lease && answer->lease.lsn == answer->lsn;
     bool made = leased || (answer->code == TN_R_OK && protocol_command_has(row, PROTOCOL_CREATES));
     unsigned status = made ? 201 : answer->http_status;
@@ -218,7 +220,7 @@ static void answer_refusal(struct http_exchange *exchange, const struct protocol
 
 /* ---- Reads ---- */
 
-/* The next page: the same query with another cursor. */
+/* The Link header for the next page: the same query with another cursor. */
 static void answer_link(struct http_exchange *exchange, const struct protocol_http *request,
                         uint64_t cursor) {
     char link[HTTP_PATH_MAX + 1024];
@@ -297,7 +299,7 @@ static enum MHD_Result argument_add(void *ctx, enum MHD_ValueKind kind, const ch
     return MHD_YES;
 }
 
-/* False: it has been answered, or it is OPTIONS. */
+/* False: the request has been answered, or its method is OPTIONS. */
 static bool call_route(struct http_exchange *exchange, struct protocol_route *ret_route) {
     char allow[PROTOCOL_ALLOW_MAX];
     struct http *http = exchange->connection->http;
@@ -333,11 +335,11 @@ static void call_write(struct http_exchange *exchange, struct server_request *re
         return;
     }
     if (server_write(request) == SERVER_DONE) {
-        http_call_done(exchange); /* if it was refused */
+        http_call_done(exchange); /* the write may have been refused already */
     }
 }
 
-/* The command that the words are, as a RESP connection would have it served. */
+/* Serves the words as a command, as if they had come over RESP. */
 static void call_words(struct http_exchange *exchange, const struct protocol_route *route,
                        const struct protocol_http *http) {
     struct server *server = exchange->client.server;
@@ -359,11 +361,12 @@ static void call_words(struct http_exchange *exchange, const struct protocol_rou
     } else if (server_job_begin(&request) == SERVER_DONE) {
         http_call_done(exchange);
     }
-    server_count_ended(&server->counters); /* if it was answered at once */
+    server_count_ended(&server->counters); /* the command may have been answered at once */
 }
 
-/* Events come as they happen unless a page of them is asked for: by Accept, by ?format=json, an
- * argument that is ours and not the command's, or by an argument that only a page can have. */
+/* Whether the request is for live events rather than a page. A page is requested by Accept, by
+ * ?format=json (an argument of HTTP, not of the command), or by an argument that only a page can
+ * have. */
 static bool wants_stream(struct http_exchange *exchange, struct arguments *arguments) {
     const char *accept = http_header_in(exchange, MHD_HTTP_HEADER_ACCEPT);
     bool json = accept != NULL && strstr(accept, json_type) != NULL &&
@@ -381,7 +384,7 @@ static bool wants_stream(struct http_exchange *exchange, struct arguments *argum
     return !json;
 }
 
-/* Whether the body has a member "token". What is no object is for others to refuse. */
+/* Whether the body has a member "token". If the body is not an object, it is refused later. */
 static bool body_has_token(const struct http_exchange *exchange) {
     static const char name[] = "\"token\"";
     struct tn_bytes body = tn_bytes_of(exchange->body, exchange->body_len);
@@ -397,8 +400,8 @@ static bool body_has_token(const struct http_exchange *exchange) {
     return found;
 }
 
-/* Whether the token in the header is an argument of the command: of an event, and of a refresh whose
- * body does not name another. */
+/* Whether the bearer token in the header is an argument of the command. It is for an event, and for
+ * a refresh whose body names no other token. */
 static bool bearer_wanted(const struct http_exchange *exchange,
                           const struct protocol_route *route) {
     for (uint32_t i = 0; i < route->form->count; i++) {

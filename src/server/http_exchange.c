@@ -1,6 +1,6 @@
-/* One request and its answer: what libmicrohttpd calls, in this order: new (the request's first line
- * is there), request with the head, request with each part of the body, request with the whole,
- * request again when an answer has been made for a suspended one, end. */
+/* One request and its answer. libmicrohttpd calls, in this order: `new` with the request's first
+ * line; `request` with the head; `request` with each part of the body; `request` with the complete
+ * request; `request` again if an answer was made while the connection was suspended; `end`. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ void http_answer_response(struct http_exchange *exchange, unsigned status,
     }
 }
 
-/* A copy of the text; JSON ends in a newline, for terminals. NULL: no memory. */
+/* A copy of the text. JSON ends in a newline, for terminals. NULL: out of memory. */
 static char *text_copy(const char *type, const char *text, size_t *inout_len) {
     size_t type_len = strlen(type);
     size_t len = *inout_len;
@@ -138,8 +138,8 @@ void http_exchange_wake(struct http_exchange *exchange) {
     http_resume(exchange->connection->http, exchange->mhd);
 }
 
-/* libmicrohttpd does not look at a suspended connection. Closed by the client, it leaves the line. The
- * client may have closed only its side, so it is answered. */
+/* libmicrohttpd does not look at a suspended connection, so its end is noticed here. The client
+ * leaves the line. It may have closed only its side, so it is answered. */
 void http_exchange_look(struct http_exchange *exchange) {
     if (exchange->state == HTTP_WORKING && transport_ended(exchange->connection->socket)) {
         server_parked_end(&exchange->client.server->parked, &exchange->client);
@@ -148,8 +148,8 @@ void http_exchange_look(struct http_exchange *exchange) {
 
 /* ---- Serving ---- */
 
-/* What a browser says about the page that sends the request. It may say "none" (the user typed the
- * address) or that the page is ours. */
+/* Whether a browser says that a page of another site sends the request. "none" means that the user
+ * typed the address. */
 static bool is_cross_site(struct http_exchange *exchange) {
     const char *site = http_header_in(exchange, "Sec-Fetch-Site");
     return site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
@@ -189,7 +189,7 @@ static void serve(struct http_exchange *exchange) {
     }
 }
 
-/* Its write is done, or it waited and may try again. */
+/* The write is done, or the request waited and may be tried again. */
 static void exchange_run(struct server_client *client) {
     struct http_exchange *exchange = (struct http_exchange *)client;
     TN_ASSERT(exchange->state == HTTP_WORKING);
@@ -255,7 +255,7 @@ static void body_free(struct http_exchange *exchange) {
     exchange->body_len = exchange->body_capacity = 0;
 }
 
-/* False: it cannot go on. */
+/* False: the body cannot be stored. */
 static bool body_add(struct http_exchange *exchange, const char *data, size_t len) {
     size_t need = exchange->body_len + len;
     bool discard = exchange->too_large || exchange->no_room;
@@ -274,9 +274,9 @@ static bool body_add(struct http_exchange *exchange, const char *data, size_t le
     return true;
 }
 
-/* The head is there. A body that says how large it is, and is too large, is refused at once if its
- * sender asks before sending it, or if it is not even worth reading; else it is read and discarded,
- * because a client in the middle of sending would not read the answer. */
+/* The head is complete. A body that announces too large a size is refused at once if the client
+ * asks before sending it (Expect), or if it is too large even to discard. Otherwise it is read and
+ * discarded, because a client that is still sending would not read the answer. */
 static enum MHD_Result begin(struct http_exchange *exchange, const char *method) {
     const char *length = http_header_in(exchange, MHD_HTTP_HEADER_CONTENT_LENGTH);
     uint64_t bytes = 0;

@@ -1,6 +1,7 @@
-/* Which requests may be answered while there are no users. The port is open to this machine only, but
- * a browser on it shows pages from elsewhere, and they can send requests here: under a name of their
- * own that resolves to 127.0.0.1 (then Host gives them away), or as they are (then Origin does). */
+/* Which requests are answered while no users are defined. The port is open to this machine only,
+ * but a browser on it shows pages from elsewhere, which can send requests here: under a name of
+ * their own that resolves to 127.0.0.1 (the header Host shows it), or directly (the header Origin
+ * shows it). */
 #include <string.h>
 #include <strings.h>
 
@@ -34,8 +35,8 @@ bool http_origin_is_host(const char *origin, const char *host, bool secure) {
            strcasecmp(origin + len, host) == 0;
 }
 
-/* `curl -d` calls everything a form. That is no invitation to other people's pages: a browser says
- * where a form comes from, and that is judged before. */
+/* `curl -d` labels any body as a form, so forms are accepted as JSON. This does not admit other
+ * sites' pages: browsers say where a form comes from, and that is judged first. */
 bool http_type_is_json(const char *type) {
     static const char form[] = "application/x-www-form-urlencoded";
     size_t len = strcspn(type, "; \t");

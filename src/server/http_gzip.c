@@ -20,14 +20,14 @@
 #include "server/web.h"
 
 #define GZIP_SLICE (32u * 1024u)
-#define GZIP_BITS (15 + 16) /* the whole window, in the format of gzip */
+#define GZIP_BITS (15 + 16) /* the largest window, in the format of gzip */
 #define GZIP_MEMORY 8
 #define LEVEL_FAST 1
 #define LEVEL_BEST 9
 
 /* ---- What the client accepts ---- */
 
-/* A weight, in thousandths: "0", "0.5", "1.000". What is none counts as 0. */
+/* A weight in thousandths, such as "0", "0.5", "1.000". Anything else counts as 0. */
 static int weight_parse(const char *at, size_t len) {
     int weight = 0;
     if (len == 0 || len > 5 || (at[0] != '0' && at[0] != '1') || (len > 1 && at[1] != '.')) {
@@ -43,7 +43,7 @@ static int weight_parse(const char *at, size_t len) {
     return weight <= 1000 ? weight : 0;
 }
 
-/* Of the parameters of one coding, "; q=0.5": its weight. */
+/* The weight among the parameters of one coding, such as "; q=0.5". */
 static int weight_of(const char *at, size_t len) {
     while (len > 0 && (*at == ';' || *at == ' ' || *at == '\t')) {
         at++;
@@ -89,7 +89,7 @@ bool http_gzip_accepted(const char *header) {
 
 /* ---- All at once ---- */
 
-/* `out` has room for deflateBound. The length; 0: it failed. */
+/* `out` has room for deflateBound bytes. Returns the length; 0: it failed. */
 static size_t compress_whole(z_stream *z, const void *bytes, size_t len, void *out, size_t room) {
     union {
         const void *in;
@@ -102,7 +102,7 @@ static size_t compress_whole(z_stream *z, const void *bytes, size_t len, void *o
     return deflate(z, Z_FINISH) == Z_STREAM_END ? room - z->avail_out : 0;
 }
 
-/* Once, as small as it gets; NULL: no memory, or no gain. */
+/* Compresses a file once, as small as possible. `at` is NULL: out of memory, or no gain. */
 static struct http_packed packed_make(const void *bytes, size_t len) {
     struct http_packed packed = {.at = NULL};
     z_stream z = {.zalloc = NULL};
@@ -149,7 +149,7 @@ void http_gzip_stop(struct http *http) {
     }
 }
 
-/* The compressor of short answers, ready; NULL: no memory. */
+/* The compressor of short answers, ready for use. NULL: out of memory. */
 static z_stream *shared_take(struct http *http) {
     if (http->gzip != NULL) {
         return deflateReset(http->gzip) == Z_OK ? http->gzip : NULL;
@@ -188,8 +188,8 @@ struct http_packer {
     struct http *http;
     struct http_source source;
     size_t fed;
-    int flush;    /* how the piece that is under way ends */
-    bool flushed; /* it has ended, and all of it is out */
+    int flush;    /* how the current piece ends */
+    bool flushed; /* the current piece is complete and its output has been taken */
     bool ended;
     z_stream z;
 };
@@ -208,8 +208,8 @@ static void piece_feed(struct http_packer *packer) {
     packer->flushed = false;
 }
 
-/* What libmicrohttpd calls for more. Each piece ends with a flush, so that a call gives something after at most one
- * whole piece, however well that compresses. */
+/* The content reader of libmicrohttpd. Each piece ends with a flush, so that a call returns
+ * something after at most one piece, however well that compresses. */
 static ssize_t pieces_read(void *ctx, uint64_t at, char *out, size_t room) {
     struct http_packer *packer = ctx;
     (void)at;

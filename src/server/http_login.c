@@ -1,7 +1,7 @@
-/* Logging in over HTTP: a name and a secret in the header Authorization, as Basic (what curl -u and
- * browsers send) or as Bearer NAME:SECRET. Each request brings them anew. Without that header the
- * request is that of the user that the connection itself proves, by a client certificate or by the
- * process at the Unix-domain socket. */
+/* Log-ins over HTTP: a name and a secret in the header Authorization, as Basic (which curl -u and
+ * browsers send) or as Bearer NAME:SECRET. Each request contains them. Without that header, the
+ * user is the one that the connection itself proves, by a client certificate or by the process at
+ * the Unix-domain socket. */
 #include <sodium.h>
 #include <string.h>
 #include <strings.h>
@@ -21,7 +21,7 @@ static bool scheme_is(const char *value, const char *scheme, const char **ret_re
     return true;
 }
 
-/* The bytes of NAME:SECRET; 0: it has none, or they are not written as they should be. */
+/* Decodes NAME:SECRET. Returns the length; 0: the header has none, or it is malformed. */
 static size_t credentials_read(const char *value, char out[CREDENTIALS_MAX]) {
     const char *rest;
     size_t len = 0;
@@ -51,7 +51,8 @@ void http_answer_refusal(struct http_exchange *exchange, enum tn_result code, co
     }
 }
 
-/* True: the user of the request, if any, is known. False: it has been answered, or waits. */
+/* True: the user of the request is known, if it has one. False: the request has been answered, or
+ * it waits. */
 static bool login(struct http_exchange *exchange) {
     char credentials[CREDENTIALS_MAX];
     const char *value = http_header_in(exchange, MHD_HTTP_HEADER_AUTHORIZATION);

@@ -19,7 +19,7 @@ static void page_live(struct http_exchange *exchange) {
     http_answer(exchange, 200, text_type, "ok\n", 3);
 }
 
-/* A line for one check, in the format of Kubernetes. */
+/* Writes a line for one check, in the format of Kubernetes. */
 static void check_add(struct tn_writer *w, const char *name, bool good, const char *why) {
     char line[128];
     int len = good ? snprintf(line, sizeof line, "[+]%s ok\n", name)
@@ -47,7 +47,7 @@ static void page_leader(struct http_exchange *exchange) {
     }
 }
 
-/* NULL: this node owns the log, or has caught up with its owner. */
+/* NULL: this node owns the log, or has caught up with its owner. Otherwise, what is wrong. */
 static const char *log_trouble(struct server *server) {
     if (owns_log(server)) {
         return NULL;
@@ -92,8 +92,8 @@ static void page_ready(struct http_exchange *exchange) {
 
 /* ---- Metrics: made on another thread, shared by all simultaneous requests ---- */
 
-/* A part at a time: given all of it, the library would hand megabytes to the socket in one call,
- * which takes milliseconds, and the loop stands still meanwhile. */
+/* The text is given to libmicrohttpd in parts. If it had all of it, it would write megabytes to the
+ * socket in one call, which holds up the loop for milliseconds. */
 #define METRICS_BLOCK_BYTES (64u * 1024u)
 
 static ssize_t text_read(void *ctx, uint64_t at, char *out, size_t capacity) {
@@ -145,7 +145,7 @@ static void metrics_done(struct server_scrape *scrape, struct server_text *text)
 static void page_metrics(struct http_exchange *exchange) {
     const char *pools = MHD_lookup_connection_value(exchange->mhd, MHD_GET_ARGUMENT_KIND, "pools");
     exchange->scrape.done = metrics_done;
-    /* A user that may not see all pools gets none here. */
+    /* A user that may not see all pools gets no metrics of pools. */
     exchange->scrape.pools = (pools == NULL || strcmp(pools, "no") != 0) &&
                              !access_is_narrow(access_user_of(&exchange->client.server->access,
                                                               &exchange->client.login));
@@ -211,7 +211,7 @@ static void page_index(struct http_exchange *exchange) {
     http_answer(exchange, 200, text_type, text, (size_t)len);
 }
 
-/* False: it can only be looked at, and that is not what is asked for. */
+/* False: the method is not GET or HEAD; the request has been answered. */
 static bool page_method(struct http_exchange *exchange) {
     if (strcmp(exchange->method, "GET") == 0 || strcmp(exchange->method, "HEAD") == 0) {
         return true;

@@ -33,9 +33,9 @@ struct http_seed {
     struct engine_backup copy;
     uint64_t offset;   /* of the next piece */
     size_t len, sent;  /* of the piece */
-    bool reading;      /* the worker has this struct, but for the flags */
-    bool suspended;    /* until it is done */
-    bool ended, freed; /* freed: the response is gone, and the worker's end frees this */
+    bool reading;      /* a worker thread uses this struct, except for the flags */
+    bool suspended;    /* the connection is suspended until the worker is done */
+    bool ended, freed; /* freed: the response is gone, and the end of the worker's job frees this */
     enum tn_status status;
     uv_work_t work;
     uint8_t piece[SEED_PIECE_BYTES];
@@ -71,11 +71,11 @@ static void seed_resume(struct http_seed *seed) {
 
 static void piece_done(uv_work_t *work, int status) {
     struct http_seed *seed = work->data;
-    TN_ASSERT(status == 0); /* it is never cancelled */
+    TN_ASSERT(status == 0); /* libuv never cancels it */
     seed->reading = false;
     seed->sent = 0;
     seed->offset += seed->len;
-    if (seed->status != TN_OK || seed->len == 0) { /* the file is shorter than it was */
+    if (seed->status != TN_OK || seed->len == 0) { /* the file is shorter than at the beginning */
         seed->ended = true;
     }
     if (seed->freed) {
@@ -85,7 +85,7 @@ static void piece_done(uv_work_t *work, int status) {
     }
 }
 
-/* libmicrohttpd asks for more; not after the last byte. */
+/* The content reader of libmicrohttpd, which does not call it after the last byte. */
 static ssize_t reader(void *ctx, uint64_t position, char *out, size_t room) {
     struct http_seed *seed = ctx;
     (void)position;
@@ -161,7 +161,8 @@ static void answer_making(struct http_exchange *exchange) {
 
 /* ---- Beginning ---- */
 
-/* Whether the caller has the cluster's secret. How long this takes says nothing about the token. */
+/* Whether the caller has the cluster's secret. The time that this takes does not depend on the
+ * token. */
 static bool is_node(struct http_exchange *exchange, const char *token) {
     static const char scheme[] = "Bearer ";
     const char *value = http_header_in(exchange, MHD_HTTP_HEADER_AUTHORIZATION);
@@ -170,7 +171,7 @@ static bool is_node(struct http_exchange *exchange, const char *token) {
            sodium_memcmp(value + sizeof scheme - 1, token, SERVER_SNAPSHOT_TOKEN) == 0;
 }
 
-/* False: the query has no such number. */
+/* False: the query has no valid number `from`. */
 static bool from_read(struct http_exchange *exchange, uint64_t *ret_from) {
     const char *from = MHD_lookup_connection_value(exchange->mhd, MHD_GET_ARGUMENT_KIND, "from");
     *ret_from = 0;

@@ -1,5 +1,5 @@
-/* HTTP's listening sockets without TLS: one of TCP, and one of the Unix domain, whose clients are known by
- * their processes. */
+/* The listeners of HTTP without TLS: one over TCP, and one over a Unix-domain socket, whose clients
+ * are identified by their processes. */
 #define _GNU_SOURCE 1 /* accept4 */
 #include <errno.h>
 #include <netinet/in.h>
@@ -14,7 +14,7 @@
 
 #define BACKLOG 1024
 
-/* Over the limit: say so and hang up. */
+/* Refuses a client because there are too many, and disconnects it. */
 static void refuse(struct http *http, int client) {
     static const char text[] = "HTTP/1.1 503 Service Unavailable\r\n"
                                "Content-Type: application/problem+json\r\n"

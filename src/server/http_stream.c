@@ -19,17 +19,18 @@
 #include "server/parts.h"
 #include "server/stream.h"
 
-#define STREAM_STEP_BYTES (32u * 1024u) /* rendered at a time, and the event that passes it */
-#define STREAM_STEP_EVENTS 2000u        /* looked at at a time */
+/* Bytes rendered in one step, besides the event that exceeds them. */
+#define STREAM_STEP_BYTES (32u * 1024u)
+#define STREAM_STEP_EVENTS 2000u /* events examined in one step */
 #define STREAM_BLOCK_BYTES (8u * 1024u)
-/* After this much silence, or half of slow_seconds if that is less, a comment shows each end that the
- * other is alive. */
+/* After this much silence, or half of slow_seconds if that is less, a comment is sent, which shows
+ * each side that the other is alive. */
 #define STREAM_QUIET_MS 15000u
 
-/* Of pool, holder, kind, value and actor. */
+/* The names of pool, holder, kind, value and actor. */
 #define STREAM_NAMES_BYTES \
     (KERNEL_POOL_MAX + 2 * KERNEL_HOLDER_MAX + KERNEL_RULE_MAX + KERNEL_RESOURCE_MAX)
-/* Bytes that a step compares with a filter, and the event that passes it. */
+/* Bytes that a step compares with a filter, besides the event that exceeds them. */
 #define STREAM_STEP_SEARCHED (512u * 1024u)
 
 _Static_assert(STREAM_STEP_BYTES + SERVER_EVENT_BYTES + 256 < SERVER_OUT_BYTES, "a step fits");
@@ -38,18 +39,18 @@ struct http_stream {
     struct server_follower follower;
     struct server *server;
     struct http *http;
-    struct MHD_Connection *mhd; /* NULL: the exchange is over */
+    struct MHD_Connection *mhd; /* NULL: the exchange has ended */
     int socket;
-    struct engine_event_id cursor; /* all up to here has been rendered */
+    struct engine_event_id cursor; /* all events up to here have been rendered */
     struct server_event_filter filter;
     struct server_search text;
     struct access_login login;
     uint8_t names[STREAM_NAMES_BYTES]; /* of the filter */
-    uint8_t *bytes;                    /* rendered, to be sent */
+    uint8_t *bytes;                    /* rendered bytes to send */
     size_t len, sent;
-    size_t memory; /* of those bytes: see memory.c */
+    size_t memory; /* counted for those bytes: see memory.c */
     uint64_t spoke_ms;
-    TAILQ_ENTRY(http_stream) place; /* in the queue of streams that wait for a turn */
+    TAILQ_ENTRY(http_stream) place; /* in the queue of streams that wait for a step */
     bool suspended, ended, queued;
 };
 
@@ -83,7 +84,7 @@ struct step {
     const struct access_user *user;
     struct protocol_writer w;
     struct engine_events_span span;
-    uint64_t values; /* of the events visited, in bytes of text at most */
+    uint64_t values; /* bytes of the values in the events examined, at most */
     bool begun;
 };
 
@@ -111,7 +112,7 @@ static void bytes_free(struct http_stream *stream) {
     server_memory_return(&stream->server->memory, &stream->memory, stream->memory);
 }
 
-/* Keeps what was rendered, in memory of the stream's own. */
+/* Keeps the rendered bytes in memory of the stream. */
 static bool keep(struct http_stream *stream, const void *bytes, size_t len) {
     TN_ASSERT(stream->bytes == NULL);
     if (!server_memory_share(&stream->server->memory, &stream->memory, len)) {
@@ -129,7 +130,7 @@ static bool keep(struct http_stream *stream, const void *bytes, size_t len) {
     return true;
 }
 
-/* The next step. False: it cannot go on. */
+/* Takes the next step. False: the stream cannot continue. */
 static bool fill(struct http_stream *stream) {
     struct server *server = stream->server;
     struct step step = {.stream = stream,
@@ -174,9 +175,9 @@ void http_streams_turn(struct http *http) {
     }
 }
 
-/* Something to send, or how the call of libmicrohttpd ends without. */
+/* Returns bytes to send, or the code with which the call of libmicrohttpd ends. */
 static ssize_t refill(struct http_stream *stream) {
-    /* A user that lost its right gets no more events. */
+    /* A user who has lost the right gets no more events. */
     if (stream->ended ||
         access_user_of(&stream->server->access, &stream->login)->role == PROTOCOL_NOBODY) {
         return MHD_CONTENT_READER_END_OF_STREAM;
@@ -200,7 +201,7 @@ static ssize_t refill(struct http_stream *stream) {
     return 0;
 }
 
-/* libmicrohttpd asks for more. */
+/* The content reader of libmicrohttpd. */
 static ssize_t reader(void *ctx, uint64_t position, char *out, size_t room) {
     struct http_stream *stream = ctx;
     (void)position;
@@ -219,7 +220,7 @@ static ssize_t reader(void *ctx, uint64_t position, char *out, size_t room) {
     return (ssize_t)some;
 }
 
-/* The response is gone: libmicrohttpd calls no more. */
+/* The response has been freed: libmicrohttpd makes no more calls. */
 static void reader_free(void *ctx) {
     struct http_stream *stream = ctx;
     server_follow_end(&stream->server->streams, &stream->follower);
@@ -245,7 +246,8 @@ void http_stream_leave(struct http_exchange *exchange) {
     }
 }
 
-/* While it is suspended, libmicrohttpd does not look at its socket. */
+/* libmicrohttpd does not look at the socket of a suspended connection, so its end is noticed
+ * here. */
 void http_stream_second(struct http_exchange *exchange) {
     struct http_stream *stream = exchange->stream;
     char byte;
@@ -282,7 +284,7 @@ static bool named(const struct protocol_query *argument, const char *name) {
     return tn_bytes_equal(argument->name, tn_bytes_of(name, strlen(name)));
 }
 
-/* One argument of the query. NULL, or what is wrong with it. */
+/* Sets one argument of the query. NULL, or what is wrong with it. */
 static const char *argument_set(struct http_stream *stream, struct tn_bytes *after,
                                 const struct protocol_query *argument) {
     struct server_event_filter *filter = &stream->filter;
@@ -316,7 +318,7 @@ static const char *argument_set(struct http_stream *stream, struct tn_bytes *aft
            "format";
 }
 
-/* The filter's names outlive the request only in memory of the stream's own. */
+/* Copies the filter's names, which are valid only during the request, into memory of the stream. */
 static const char *filter_keep(struct http_stream *stream) {
     struct server_event_filter *filter = &stream->filter;
     struct tn_bytes *const names[] = {&filter->pool, &filter->holder, &filter->kind, &filter->value,
@@ -336,8 +338,8 @@ static const char *filter_keep(struct http_stream *stream) {
     return NULL;
 }
 
-/* Where a stream that was left goes on. An id that nothing has yet is another server's, or one of
- * before a backup was restored: waiting for it would be silence. */
+/* Sets where the stream begins. An id later than any event is of another server, or from before a
+ * backup was restored: waiting for it would mean silence, so the stream begins anew. */
 static const char *cursor_set(struct http_stream *stream, struct tn_bytes after) {
     struct protocol_event_id id;
     struct engine_stats stats;
@@ -368,7 +370,7 @@ static const char *stream_set(struct http_stream *stream, struct http_exchange *
         why = argument_set(stream, &after, &request->query[i]);
     }
     if (last != NULL && last[0] != '\0') {
-        after = tn_bytes_of(last, strlen(last)); /* a client that comes back has read on since */
+        after = tn_bytes_of(last, strlen(last)); /* a client that reconnects has read up to here */
     }
     if (why == NULL && after.len > 0) {
         why = cursor_set(stream, after);
@@ -379,7 +381,7 @@ static const char *stream_set(struct http_stream *stream, struct http_exchange *
     return why != NULL ? why : filter_keep(stream);
 }
 
-/* Something to send at once, so that the head is on its way too. */
+/* Sends something at once, so that the head is sent, too. */
 static bool keep_first(struct http_stream *stream, struct http_exchange *exchange) {
     static const char first[] = "retry: 1000\n\n";
     stream->server = exchange->client.server;

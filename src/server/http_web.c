@@ -1,7 +1,7 @@
-/* The page with its files, which are part of the program.
+/* The files of the page, which are part of the program.
  *
- * It may load only its own files and connect only to this server: text in names and metadata must never
- * become a script, and if it did, the script could reach nothing else. */
+ * The page may load only its own files and connect only to this server: text in names and metadata
+ * must never become a script. If it did, the script could not reach anything else. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,12 +23,12 @@ bool http_file_find(const char *path) {
     return file_find(path) != NULL;
 }
 
-/* One of those in a list, or any. */
+/* Whether a list of tags contains this one, or matches any tag. */
 static bool tag_matches(const char *wanted, const char *etag) {
     return wanted != NULL && (strstr(wanted, etag) != NULL || strcmp(wanted, "*") == 0);
 }
 
-/* Compressed bytes are other bytes, so they have a tag of their own: "abc" becomes "abc-gzip". */
+/* Compressed bytes need a tag of their own: "abc" becomes "abc-gzip". */
 static void tag_of(const struct web_file *file, bool packed, char out[ETAG_MAX]) {
     size_t len = strlen(file->etag);
     (void)snprintf(out, ETAG_MAX, "%.*s%s", (int)(len - packed), file->etag,
@@ -41,7 +41,7 @@ static void file_answer(struct http_exchange *exchange, const struct web_file *f
     char etag[ETAG_MAX];
     tag_of(file, packed, etag);
     bool same = tag_matches(http_header_in(exchange, MHD_HTTP_HEADER_IF_NONE_MATCH), etag);
-    /* The library wants a pointer that is not const, and only reads. */
+    /* The library wants a pointer that is not const, but only reads. */
     union {
         const void *in;
         void *out;
@@ -64,7 +64,7 @@ static void file_answer(struct http_exchange *exchange, const struct web_file *f
     http_header_out(exchange, MHD_HTTP_HEADER_VARY, "Accept, Accept-Encoding");
 }
 
-/* The page is for browsers; others get a list of what there is. */
+/* Serves the page to browsers only. Other clients get a list of paths. */
 bool http_page_file(struct http_exchange *exchange) {
     const struct web_file *file = file_find(exchange->path);
     const char *accept = http_header_in(exchange, MHD_HTTP_HEADER_ACCEPT);

@@ -24,7 +24,7 @@
 #include "server/count.h"
 #include "server/http_parts.h"
 
-#define DISCARDS_MAX 4u /* reads of what is thrown away, in one go */
+#define DISCARDS_MAX 4u /* reads of discarded input in one call */
 
 static _Thread_local struct http *running; /* inside of MHD_run */
 
@@ -90,8 +90,8 @@ static void answer(const struct http_connection *connection) {
     counters->http_answers[status]++;
 }
 
-/* A socket that is closed with something unread in it loses the answer on its way. So the rest is
- * read, and libmicrohttpd hears that there is nothing yet. */
+/* Reads and discards the rest of the input, and tells libmicrohttpd that there is none yet. Closing
+ * a socket with unread input would destroy the answer on its way. */
 static ssize_t discard(struct http_connection *connection, void *buffer, size_t len, int flags) {
     for (uint32_t i = 0; i < DISCARDS_MAX; i++) {
         ssize_t got = recvfrom(connection->socket, buffer, len, flags, NULL, NULL);
@@ -109,7 +109,7 @@ static ssize_t discard(struct http_connection *connection, void *buffer, size_t 
 static ssize_t refuse(struct http_connection *connection, void *buffer, size_t len, int flags) {
     const struct http_exchange *exchange = connection->exchange;
     if (exchange != NULL && exchange->state != HTTP_RECEIVING) {
-        return fail(ECONNRESET); /* in the middle of another answer */
+        return fail(ECONNRESET); /* another answer is being sent */
     }
     answer(connection);
     connection->refused = true;
@@ -138,7 +138,8 @@ static ssize_t judge(struct http_connection *connection, void *buffer, size_t le
     if (framing->requests == requests) {
         return refuse(connection, buffer, len, flags);
     }
-    /* Those before it are whole and come first. Then it is read again, since there is an event. */
+    /* The requests before it are complete and are served first. Then the socket is read again,
+     * because the end is an event. */
     (void)shutdown(connection->socket, SHUT_RD);
     return (ssize_t)good;
 }

@@ -28,7 +28,7 @@
 #include "server/parts.h"
 #include "server/tls_login.h"
 
-#define PAIR_BYTES (32 * 1024) /* that each socket of the pair keeps, about */
+#define PAIR_BYTES (32 * 1024) /* bytes that each socket of the pair buffers, about */
 
 struct https_relay {
     struct transport transport; /* the client, with TLS */
@@ -39,17 +39,17 @@ struct https_relay {
     uint64_t read_turn; /* the turn of the loop in which the client was last read */
     uint8_t *up;        /* bytes on their way to libmicrohttpd; NULL: none */
     uint8_t *down;      /* bytes on their way to the client */
-    int given;          /* libmicrohttpd's end; -1: not made */
+    int given;          /* libmicrohttpd's end; -1: not created */
     struct http_connection *connection;
     struct access_login arrived;
     uint64_t created_ms;
-    uint64_t progress_ms; /* of the last bytes that the client took, or of the connection's end */
-    size_t unsent;        /* when it was last looked at */
+    uint64_t progress_ms; /* when the client last took bytes, or the connection ended */
+    size_t unsent;        /* unsent bytes at the last check */
     size_t discarded;
     uint32_t handles; /* that are open */
-    bool established; /* the handshake is over */
-    bool ended;       /* the client sends no more */
-    bool finished;    /* libmicrohttpd sends no more */
+    bool established; /* the handshake is complete */
+    bool ended;       /* the client has closed its side */
+    bool finished;    /* libmicrohttpd has closed its side */
     bool paused;      /* the client is not read before the next turn of the loop */
     bool closing;
 };
@@ -63,7 +63,7 @@ static void pause_end(struct https_relay *relay) {
     }
 }
 
-/* The client was read in this turn already, and has sent more. */
+/* The client was read in this turn, and has sent more. */
 static void pause_until_next_turn(struct https_relay *relay) {
     transport_stop(&relay->transport);
     if (!relay->paused) {
@@ -129,14 +129,14 @@ static void relay_close(struct https_relay *relay) {
     transport_close(&relay->transport);
 }
 
-/* Whether libmicrohttpd has closed its end, and not only said that it sends no more. */
+/* Whether libmicrohttpd has closed its end, not only its sending side. */
 static bool inner_is_gone(const struct https_relay *relay) {
     struct pollfd one = {.fd = transport_socket(&relay->inner)};
     return poll(&one, 1, 0) == 1 && (one.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-/* All that libmicrohttpd wrote has been sent. If it still reads, so do we: closing a socket with
- * something unread in it would lose the answer on its way. */
+/* All that libmicrohttpd wrote has been sent. If it still reads, so does the relay: closing a
+ * socket with unread input would destroy the answer on its way. */
 static void relay_finish(struct https_relay *relay) {
     if (relay->ended || inner_is_gone(relay)) {
         relay_close(relay);
@@ -167,7 +167,7 @@ static void inner_written(void *owner, int status) {
     }
 }
 
-/* libmicrohttpd has answered and does not want the rest. */
+/* libmicrohttpd has answered and does not read the rest. */
 static void discard(struct https_relay *relay, size_t len) {
     relay->discarded += len;
     if (relay->discarded > HTTP_DISCARD_MAX) {
@@ -196,7 +196,7 @@ static void up_send(struct https_relay *relay, const uint8_t *bytes, size_t len)
     }
 }
 
-/* Once in a turn, as read_buffer in connection.c. */
+/* One buffer in a turn, like read_buffer in connection.c. */
 static uv_buf_t transport_buffer(void *owner) {
     struct https_relay *relay = owner;
     struct server *server = relay->http->server;
@@ -315,7 +315,7 @@ static bool admits_new(const struct https_relay *relay) {
     return server_tls_admits_new(&server->tls, &relay->transport, &server->access, &relay->arrived);
 }
 
-/* The handshake is over: libmicrohttpd gets its end of the pair. */
+/* The handshake is complete: passes one end of the pair to libmicrohttpd. */
 static void transport_established(void *owner) {
     struct https_relay *relay = owner;
     struct http *http = relay->http;
@@ -332,7 +332,7 @@ static void transport_established(void *owner) {
         relay_close(relay);
         return;
     }
-    /* libmicrohttpd owns the socket now, even if it fails. */
+    /* libmicrohttpd owns the socket from now on, even if this fails. */
     http->arriving = relay;
     (void)MHD_add_connection(http->daemon, relay->given, (struct sockaddr *)&from, len);
     http->arriving = NULL;
@@ -354,7 +354,8 @@ void server_https_accept(struct server *server, struct server_listener *listener
     struct http *http = server->http;
     struct https_relay *relay = calloc(1, sizeof *relay);
     if (relay == NULL) {
-        listener->waiting = true; /* libuv reports no other client before this one is accepted */
+        /* Libuv reports the next client only after this one has been accepted. */
+        listener->waiting = true;
         return;
     }
     bool full = server_clients(server) >= server->options.connections_max;
@@ -410,7 +411,7 @@ static void drop(struct https_relay *relay, enum server_drop reason) {
     relay_close(relay);
 }
 
-/* It would not get in again, since the settings of TLS have changed. */
+/* Disconnects a client that the changed settings of TLS do not admit. */
 static void turn_out(struct https_relay *relay) {
     char address[TRANSPORT_PEER_MAX];
     if (server_connections_tell(&relay->http->server->connections)) {
@@ -420,8 +421,8 @@ static void turn_out(struct https_relay *relay) {
     relay_close(relay);
 }
 
-/* While libmicrohttpd has the connection, it disconnects a client that does not read. When it has closed
- * its end, the relay still has bytes for the client. False: this one stays. */
+/* While libmicrohttpd has the connection, it disconnects a client that does not read. After it has
+ * closed its end, the relay may still have bytes for the client. False: the client stays. */
 static bool look(struct https_relay *relay) {
     const struct server *server = relay->http->server;
     uint64_t now = uv_now(&server->loop);

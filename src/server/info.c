@@ -1,4 +1,4 @@
-/* The server and its connections in figures, in the form that tools for Redis read. */
+/* Figures of the server and its connections, in the format that tools for Redis read. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 #include "server/slots.h"
 #include "server/stream.h"
 
-#define REDIS_VERSION "7.4.0" /* for clients that choose their commands by it */
+#define REDIS_VERSION "7.4.0" /* for clients that choose their commands by the version */
 
 __attribute__((format(printf, 2, 3))) static void line(struct tn_writer *w, const char *format,
                                                        ...) {
@@ -186,8 +186,8 @@ static bool section_wanted(const struct tn_bytes *sections, uint32_t count, cons
     return false;
 }
 
-/* Sections may be asked for; most are small, and a superset never hurt a client. The lines of single
- * commands are written on request, as Redis does. */
+/* INFO, with optional sections. Most sections are small, and clients ignore sections that they did
+ * not request. The lines of single commands are written only on request, as in Redis. */
 enum server_step session_info(struct server_connection *connection, const struct tn_bytes *argv,
                               uint32_t argc) {
     char text[4096 + PROTOCOL_COMMANDS * 160 + TN_R_COUNT * 64];
@@ -283,7 +283,7 @@ static void client_line(const struct server_connection *c, struct tn_writer *w) 
          c->client.encoding == PROTOCOL_RESP3 ? 3 : 2, c->library, c->library_version);
 }
 
-/* As many lines as a reply may have, the newest connections first. */
+/* As many lines as fit into a reply, the newest connections first. */
 enum server_step session_client_list(struct server_connection *connection,
                                      const struct tn_bytes *argv, uint32_t argc) {
     uint8_t *text = malloc(SERVER_REPLY_MAX - 64);

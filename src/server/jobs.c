@@ -30,7 +30,7 @@ enum server_step server_job_begin(struct server_request *request) {
     if (code != TN_R_OK) {
         server_slot_refuse(request->slot, code, request->call.detail);
     } else {
-        TN_ASSERT(server_handlers[request->row->id].job != NULL); /* unit/handler sees that it is */
+        TN_ASSERT(server_handlers[request->row->id].job != NULL); /* unit/handler checks this */
         server_handlers[request->row->id].job(request);
     }
     return SERVER_DONE;
@@ -86,7 +86,7 @@ void job_snapshot(struct server_request *request) {
 
 /* ---- TOKEN ROTATE: it writes the file of the keys ---- */
 
-/* The keys that are read here change only below, on the loop, when this is over. */
+/* The keys read here change only below, on the loop, after this function has returned. */
 static void rotation_run(uv_work_t *work) {
     struct server_owners *owners = work->data;
     const struct token_issuer *issuer = owners->options->tokens;
@@ -116,7 +116,7 @@ static void rotation_done(uv_work_t *work, int status) {
     struct server_slot *slot = owners->jobs->rotation.slot;
     struct token_keys *keys = &owners->options->tokens->keys;
     struct protocol_writer w = server_slot_writer(slot);
-    TN_ASSERT(status == 0); /* it is never cancelled */
+    TN_ASSERT(status == 0); /* libuv never cancels it */
     owners->jobs->rotation.slot = NULL;
     if (owners->jobs->rotation.status == TN_OK) {
         token_keys_close(keys);

@@ -7,7 +7,7 @@
 #include "server/memory.h"
 #include "server/parts.h"
 
-/* A few in one turn. The listener reports no other client while one waits there. */
+/* Accepts a few clients in one turn. The listener reports no other client while one waits. */
 static void arrives(struct server_listener *listener) {
     struct server *server = listener->server;
     listener->waiting = server->listeners.accepts == SERVER_ACCEPTS_MAX;
@@ -63,8 +63,8 @@ int server_listen_tcp(struct server *server, enum server_listen which, const cha
     return code;
 }
 
-/* The default path must not keep the server from starting: the directory may be too deep,
- * or on a file system without sockets. */
+/* Whether the server must not start without the socket. The default path may fail: the directory
+ * may be too deep, or on a file system without sockets. */
 static bool unix_failed(const struct server *server, enum unix_result result, const char *reason) {
     bool must = server->options.unix_chosen || result == UNIX_LIVE;
     server_log(must ? "refused" : "unix_off", "reason=\"--unix %s: %s\"", server->options.unix_path,

@@ -19,9 +19,9 @@
 
 #define LOG_VALUE_MAX 1024u
 #define LOG_LINE_MAX 4096u
-#define LOG_EXACT_DIGITS 15u /* numbers that every reader of JSON keeps exactly */
+#define LOG_EXACT_DIGITS 15u /* numbers with more digits are not exact in every JSON reader */
 
-/* Set before there are threads, but for the form, which a reload may change. */
+/* Set before there are other threads, except for the format, which a reload may change. */
 static const struct os *log_clock;
 static _Atomic bool log_json;
 
@@ -46,7 +46,7 @@ static size_t room(const struct log_line *line) {
     return sizeof line->text - line->len;
 }
 
-/* Callers that write long text make sure that it and the end of the line fit. */
+/* Callers of long text make sure that the text and the end of the line fit. */
 static void put(struct log_line *line, const char *text) {
     size_t len = strlen(text);
     TN_ASSERT(len <= room(line));
@@ -84,7 +84,7 @@ static bool is_plain(const char *value) {
     return true;
 }
 
-/* What a line has no room for is cut or left out: it stays a line that can be read. */
+/* A pair that does not fit is shortened or left out, so that the line stays well-formed. */
 static void put_pair(struct log_line *line, const char *key, const char *value, bool number) {
     if (room(line) < strlen(key) + 32) {
         return;
@@ -136,7 +136,7 @@ struct log_arguments {
     va_list of;
 };
 
-/* %d and its like, by the letter that ends it and the length before that. */
+/* %d or %u, with the length l, ll or z. */
 static void convert_number(char kind, bool is_long, struct log_arguments *arguments, char *value,
                            size_t room_left) {
     _Static_assert(sizeof(long long) == sizeof(long) && sizeof(size_t) == sizeof(long),
@@ -151,7 +151,7 @@ static void convert_number(char kind, bool is_long, struct log_arguments *argume
     }
 }
 
-/* One conversion, *format just after its %; appends to value. True: it was a number. */
+/* One conversion, with *format just after its %. Appends to `value`. True: it was a number. */
 static bool convert(const char **format, struct log_arguments *arguments, char *value) {
     size_t len = strlen(value);
     size_t before = strspn(*format, ".*lz");
@@ -165,12 +165,12 @@ static bool convert(const char **format, struct log_arguments *arguments, char *
                        va_arg(arguments->of, const char *));
         return false;
     }
-    TN_ASSERT((kind == 'd' || kind == 'u') && !counted); /* server.h says what is understood */
+    TN_ASSERT((kind == 'd' || kind == 'u') && !counted); /* log_line.h lists the conversions */
     convert_number(kind, is_long, arguments, value + len, LOG_VALUE_MAX - len);
     return true;
 }
 
-/* One key="... %s ..." or key=%u of the format. Returns where the next one begins. */
+/* One key="... %s ..." or key=%u of the format. Returns the beginning of the next one. */
 static const char *pair_format(struct log_line *line, const char *format,
                                struct log_arguments *arguments) {
     char key[64];
@@ -216,8 +216,8 @@ static bool is_number(const char *value) {
     return len > 0 && strspn(value, "0123456789") == len && (value[0] != '0' || len == 1);
 }
 
-/* A quoted value ends at a quote before the end or before the next key: what it holds was not
- * escaped. */
+/* A quoted value ends at a quote that is followed by the end or the next key. Quotes inside of it
+ * are not escaped. */
 static size_t quoted_len(const char *text) {
     for (size_t len = 0;; len++) {
         if (text[len] == '\0') {

@@ -30,12 +30,12 @@
 #include "server/log_line.h"
 
 struct server_login {
-    struct server_client *client; /* NULL: it is gone */
+    struct server_client *client; /* NULL: the client has disconnected */
     TAILQ_ENTRY(server_login) place;
     struct server_login_address *address;
-    uint32_t failures;              /* on its connection, before this one */
-    uint32_t name;                  /* its place in name_turns */
-    const struct access_user *user; /* NULL: there is none of that name */
+    uint32_t failures;              /* failed log-ins on its connection before this one */
+    uint32_t name;                  /* its entry in name_turns */
+    const struct access_user *user; /* NULL: no user has this name */
     uint32_t generation;
     bool done, good;
     char hash[ACCESS_HASH_MAX];
@@ -93,7 +93,7 @@ static void login_free(struct server_login *login) {
     free(login);
 }
 
-/* The user's secret may have changed since, or the user be gone. */
+/* Whether the user still exists and has the same secret. */
 static bool is_current(const struct server_login *login) {
     return login->generation == login->user->generation;
 }
@@ -136,7 +136,7 @@ static uint32_t magnitude(uint32_t failures) {
     return failures == 0 ? 0 : 32u - (uint32_t)__builtin_clz(failures);
 }
 
-/* Whether it comes before the best of those that came before it. */
+/* Whether this log-in comes before the best one found so far. */
 static bool is_better(const struct server_logins *logins, const struct server_login *login,
                       const struct server_login *best) {
     uint32_t mine = magnitude(login->address->failures), its = magnitude(best->address->failures);
@@ -152,8 +152,8 @@ static bool is_better(const struct server_logins *logins, const struct server_lo
     return logins->turn % 2 == 0;
 }
 
-/* Takes the one that is compared next out of the list. A look at all that wait, thousands at the most, is
- * nothing beside a comparison. */
+/* Removes the log-in that is compared next from the list. The search takes little time beside a
+ * comparison, even among thousands. */
 static struct server_login *login_choose(struct server_logins *logins) {
     struct server_login *best = TAILQ_FIRST(&logins->waiting), *login;
     TAILQ_FOREACH(login, &logins->waiting, place) {
@@ -175,7 +175,7 @@ static void login_next(struct server_logins *logins) {
     }
 }
 
-/* False: too many wait, or there is no memory. */
+/* False: too many log-ins wait, or memory is short. */
 static bool login_begin(struct server_logins *logins, struct server_client *client,
                         struct tn_bytes name, struct tn_bytes secret,
                         const uint8_t mark[SERVER_LOGIN_MARK]) {
@@ -274,7 +274,7 @@ enum server_login_step server_login(struct server_logins *logins, struct server_
     return SERVER_LOGIN_WAIT;
 }
 
-/* What is being compared cannot be stopped; what still waits is not compared in vain. */
+/* A comparison that has begun cannot be stopped. Waiting log-ins of the client are removed. */
 void server_login_leave(struct server_logins *logins, struct server_client *client) {
     struct server_login *login = client->pending;
     client->pending = NULL;

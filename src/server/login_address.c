@@ -1,7 +1,8 @@
-/* The addresses that clients log in from: how many of their log-ins wait, and how many failed lately. Of IPv6
- * an address is its /64, since a client may choose the rest. The table is bounded: a new address takes the
- * place of the one in its group that has been silent longest and waits for nothing; if all in the group
- * wait, it shares one entry with all others of that kind. */
+/* The addresses from which clients log in: how many of their log-ins wait, and how many failed
+ * recently. For IPv6 the address is its /64, since a client may choose the rest. The table is
+ * bounded: a new address replaces the entry of its group that has been silent longest and has no
+ * waiting log-in. If all entries of the group have one, the new address shares an entry with others
+ * like it. */
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,7 +12,7 @@
 
 #define GROUP 8u
 
-/* False: it is a Unix socket, or closed. */
+/* False: a Unix-domain socket, or closed. */
 static bool peer_of(int socket, struct sockaddr_storage *ret_peer) {
     socklen_t len = sizeof *ret_peer;
     memset(ret_peer, 0, sizeof *ret_peer);

@@ -18,17 +18,17 @@
 #include "server/http_listen.h"
 #include "server/parts.h"
 
-#define POOLS_A_HOLD 32u /* read under one hold of the engine's lock */
+#define POOLS_A_HOLD 32u /* pools read under one hold of the engine's lock */
 
 struct server_metrics {
     struct server *server;
     struct server_scrape *waiting;
-    uint64_t looked_ms; /* when a job last began, by the loop's clock */
+    uint64_t looked_ms; /* the loop's time when a job last began */
 
     /* The job's. */
     uv_work_t work;
     bool running;
-    bool render; /* for a request; else it is only a look */
+    bool render; /* for a request; otherwise only a sample of the pools */
     struct server_scrape *serving;
     struct metrics_view view;
     struct metrics_pools pools;
@@ -40,7 +40,7 @@ struct server_metrics {
 
 /* ---- The process ---- */
 
-/* A small file of /proc; the length that was read, 0 if it cannot be. */
+/* Reads a small file of /proc. Returns the length; 0: it cannot be read. */
 static size_t proc_read(const struct os *os, const char *path, char *out, size_t capacity) {
     int file;
     size_t len = 0;
@@ -60,8 +60,8 @@ static void fd_count(void *ctx, const char *name) {
     ++*(uint64_t *)ctx;
 }
 
-/* Fields 14, 15, 22, 23 and 24 of /proc/self/stat; the second, the program's name, may contain
- * anything, so counting begins after its parenthesis. What cannot be read stays 0. */
+/* Reads fields 14, 15, 22, 23 and 24 of /proc/self/stat. The second field, the program's name, may
+ * contain anything, so counting begins after its parenthesis. Fields that cannot be read stay 0. */
 static void process_read(const struct os *os, struct metrics_process *process) {
     char stat[1024];
     struct rlimit limit;
@@ -91,8 +91,8 @@ static void process_read(const struct os *os, struct metrics_process *process) {
 #define CURRENT_TRIES 50u
 #define CURRENT_WAIT_MS 10u
 
-/* Gives the ticker time to record what is due, but no more than half a second, and none if the disk is
- * full: a disk that has stalled must not keep the figures back that show it. */
+/* Gives the ticker up to half a second to record what is due, and no time if the disk is full, so
+ * that a stalled disk does not keep back the figures that show it. */
 static void wait_current(struct engine *engine) {
     struct engine_stats stats;
     engine_stats_read(engine, &stats);
@@ -123,7 +123,7 @@ static bool collect(struct server_metrics *metrics) {
     return metrics_pools_estimate(pools, engine_now(engine));
 }
 
-/* Refusals of pools that are gone. */
+/* Removes the refusals of pools that no longer exist. */
 static void prune(struct server_metrics *metrics) {
     uint32_t gone = 0;
     struct server_refusals *copy = &metrics->copy;
@@ -145,7 +145,7 @@ static void job_run(uv_work_t *work) {
     const struct os *os = metrics->server->options.os;
     if (view->has_pools) {
         uint64_t begun_ns = os->clock_boot_ns(os->ctx);
-        /* Before the pools, so that a pool made meanwhile is not taken for one that is gone. */
+        /* Before the pools, so that a pool created meanwhile is not taken for a dropped one. */
         server_refusals_copy(&metrics->server->refusals, &metrics->copy);
         view->has_pools = collect(metrics);
         view->collection_ns = os->clock_boot_ns(os->ctx) - begun_ns;

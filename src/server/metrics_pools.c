@@ -12,11 +12,11 @@
 #include "server/metrics.h"
 
 #define GROWTH_SECONDS 180.0
-#define GROWTH_LEAST_MS 1000u /* looks closer together tell nothing new */
+#define GROWTH_LEAST_MS 1000u /* samples closer together show nothing new */
 #define POOLS_FIRST 64u
 
-/* Of one pool, at most: samples but refusals, the bytes of one without its name, and those that the
- * other families together may need. */
+/* Maximum samples of one pool without refusals, the bytes of a sample without its name, and the
+ * bytes that the other families may need together. */
 #define POOL_SAMPLES 22u
 #define POOL_AWAY_SAMPLES (KERNEL_AWAY_BUCKETS + 2u) /* of a sticky pool */
 #define POOL_SAMPLE_BYTES 96u
@@ -106,7 +106,7 @@ static uint64_t growth_exhaustion_ms(const struct metrics_growth *growth, uint64
     if (free_values == 0) {
         return 0;
     }
-    /* Slower than that, and it is beyond the life of any machine. */
+    /* A slower growth would take longer than any machine lives. */
     double ms = rate > 0 ? (double)free_values / rate * 1000.0 : 1e15;
     return ms < 1e15 ? (uint64_t)ms : UINT64_MAX;
 }
@@ -153,7 +153,7 @@ const struct metrics_pool *metrics_pools_find(const struct metrics_pools *pools,
 
 /* ---- Families ---- */
 
-/* Numbers that are simply shown: where the number is, whose pools have it, its digits. */
+/* Numbers that are shown as they are: where the number is, which pools have it, its digits. */
 enum pool_kind { ALL_POOLS, STICKY_POOLS, NOT_ZERO };
 
 struct pool_family {
@@ -182,7 +182,7 @@ static void number_family(struct metrics_text *text, const struct metrics_pools 
     }
 }
 
-/* Millionths; a range of 2^64 values is too large to be multiplied. */
+/* In millionths. The size of a range of 2^64 values is too large to be multiplied. */
 static uint64_t occupancy_micro(const struct metrics_pool *pool) {
     if (pool->size == 0) {
         return 0;
@@ -204,7 +204,7 @@ static void state_family(struct metrics_text *text, const struct metrics_pools *
     }
 }
 
-/* A number that is worked out from others. UINT64_MAX stands for infinity. */
+/* A family whose numbers are computed from others. UINT64_MAX stands for infinity. */
 static void derived_family(struct metrics_text *text, const struct metrics_pools *pools,
                            enum server_metric family,
                            uint64_t (*derive)(const struct metrics_pool *), unsigned digits) {

@@ -84,7 +84,7 @@ static void render_storage(struct metrics_text *text, const struct engine_stats 
     metrics_single(text, SERVER_METRIC_SNAPSHOTS_FAILED, stats->snapshots_failed, 0);
 }
 
-/* How full the tables are, beside how full they may become. */
+/* How full the tables are, and their limits. */
 static void render_tables(struct metrics_text *text, const struct metrics_view *view) {
     const struct kernel_usage *usage = &view->usage;
     const uint64_t *limit = view->limits.of;
@@ -215,7 +215,7 @@ static void render_tokens(struct metrics_text *text, const struct server_counter
     }
 }
 
-/* Without a broker there is nothing to be seen but that these families exist. */
+/* Without a broker, the families exist and have no samples. */
 static void render_amqp(struct metrics_text *text, const struct metrics_view *view) {
     const struct broker_stats *stats = &view->amqp;
     metrics_family(text, SERVER_METRIC_AMQP_CONNECTED);
@@ -251,7 +251,8 @@ static void render_sensors(struct metrics_text *text, const struct supervisor_to
     metrics_single(text, SERVER_METRIC_SENSOR_TOKENS_REVOKED, totals->tokens_revoked, 0);
     metrics_family(text, SERVER_METRIC_SENSOR_ATTEMPTS);
     for (unsigned i = 0; i < SUPERVISOR_BUCKETS; i++) {
-        bounds[i] = supervisor_bucket(i) * UINT64_C(1000000000); /* written as seconds are */
+        /* Converted, because they are written in seconds. */
+        bounds[i] = supervisor_bucket(i) * UINT64_C(1000000000);
     }
     metrics_histogram(text, NULL, NULL,
                       &(struct metrics_buckets){.bounds_ns = bounds,

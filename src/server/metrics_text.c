@@ -1,5 +1,5 @@
-/* Writing the text format: HELP and TYPE once a family, then a line a sample. Numbers are written
- * from integers, exactly; there is no rounding and no locale. */
+/* Writes the text format: HELP and TYPE once for each family, then a line for each sample. Numbers
+ * are written from integers, exactly, without rounding and without a locale. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ const struct server_metric_row server_metric_rows[SERVER_METRIC_COUNT] = {
 #undef SERVER_METRIC_ROW
 };
 
-/* Room for `len` more bytes; NULL: there is none. */
+/* Makes room for `len` more bytes. NULL: there is none. */
 static char *text_room(struct metrics_text *text, size_t len) {
     size_t need = text->len + len;
     if (text->failed || need > SERVER_METRICS_BYTES) {
@@ -49,7 +49,7 @@ static void text_string(struct metrics_text *text, const char *string) {
     text_raw(text, string, strlen(string));
 }
 
-/* In a label's value a backslash, a quote and a newline are escaped. */
+/* Escapes a backslash, a quote or a newline in a label's value. */
 static void text_escaped(struct metrics_text *text, struct tn_bytes value) {
     char *room = text_room(text, 2 * (size_t)value.len);
     if (room == NULL) {
@@ -104,7 +104,7 @@ void metrics_sample(struct metrics_text *text, const char *suffix, const char *l
     text_string(text, " ");
 }
 
-/* Without zeros at the end of a fraction. `out` has room for 24 bytes. */
+/* Omits zeros at the end of a fraction. `out` has room for 24 bytes. */
 static size_t decimal_write(uint64_t value, unsigned digits, char out[24]) {
     char reversed[24];
     size_t len = 0;
@@ -145,7 +145,7 @@ void metrics_single(struct metrics_text *text, enum server_metric family, uint64
     metrics_number(text, value, digits);
 }
 
-/* One of the buckets; the label of the family, if it has one, comes first. */
+/* Writes one bucket, with the family's label first, if it has one. */
 static void bucket_write(struct metrics_text *text, const char *label, struct tn_bytes value,
                          const char *bound, uint64_t sum) {
     if (label != NULL) {

@@ -1,4 +1,5 @@
-/* The nodes of a cluster, for administrators: NODE LIST, STEP-DOWN, CLOSE, FORGET. */
+/* NODE LIST, STEP-DOWN, CLOSE and FORGET: commands of administrators about the nodes of a
+ * cluster. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ static void node_write(struct protocol_writer *w, const struct log_node *node, b
     protocol_pair_flag(w, "self", node->self);
 }
 
-/* A server without a cluster is its only node. */
+/* Without a cluster, the server shows itself as the only node. */
 enum tn_result read_nodes(struct server_request *request) {
     struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
@@ -71,7 +72,7 @@ static void work_done(uv_work_t *work, int status) {
     struct server_slot *slot = owners->jobs->node.slot;
     struct protocol_writer w = server_slot_writer(slot);
     const char *name = slot->row->sub;
-    TN_ASSERT(status == 0); /* it is never cancelled */
+    TN_ASSERT(status == 0); /* libuv never cancels it */
     owners->jobs->node.slot = NULL;
     if (owners->jobs->node.status == TN_OK) {
         slot->answer.http_status = 200;

@@ -34,7 +34,7 @@ static void on_left(void *ctx) {
     server_stop_check(server);
 }
 
-/* Readers of its state find none from now on. */
+/* From now on, reads find no supervisor. */
 static void supervisor_leave(struct server *server) {
     server->once.leaving = server->owners.supervisor;
     server->once.left = false;
@@ -42,8 +42,9 @@ static void supervisor_leave(struct server *server) {
     supervisor_close(server->once.leaving, on_left, server);
 }
 
-/* True: there is none, or no more. Others may start what it ran if it has proven that nothing of this
- * node lives; a supervisor that was off, or ended before its orphans did, has proven nothing. */
+/* True: there is no supervisor, or it has ended. `clean` is set only if it has proven that nothing
+ * of this node is alive. A supervisor that was off, or ended before its orphans did, has proven
+ * nothing. */
 static bool supervisor_is_gone(struct server *server) {
     struct server_once *once = &server->once;
     if (once->leaving == NULL) {
@@ -131,7 +132,7 @@ void server_once_look(struct server *server) {
     if (once->owns && gone && server->owners.supervisor == NULL &&
         server->options.sensors != NULL) {
         if (once->orphans != NULL) {
-            orphans_drop(server); /* the supervisor looks for them itself */
+            orphans_drop(server); /* the supervisor looks for orphans itself */
         }
         if (!supervisor_begin(server)) {
             server_log("supervisor_off", "reason=\"no memory; it is tried again\"");

@@ -87,7 +87,7 @@ bool server_output_unsent(const struct server_connection *connection) {
     return transport_unsent(&connection->transport);
 }
 
-/* Gives a buffer to the transport, which has none of this connection's now. */
+/* Gives a buffer to the transport, which must have none of this connection. */
 static bool send_buffer(struct server_connection *connection, uint8_t *bytes, uint32_t len,
                         uint32_t capacity) {
     TN_ASSERT(connection->sending == NULL);
@@ -128,7 +128,7 @@ bool server_output_written(struct server_connection *connection, int status) {
     return send_buffer(connection, bytes, len, capacity);
 }
 
-/* Room for more of what is sent after the buffer that the transport has. */
+/* Makes room in the buffer that is sent after the one at the transport. */
 static bool out_reserve(struct server_connection *connection, size_t len) {
     size_t need = connection->out_len + len;
     if (need > connection->out_capacity) {

@@ -8,7 +8,7 @@
 #include "server/answer.h"
 #include "server/parts.h"
 
-#define REFUSED_MAX 256u /* clients answered in one step */
+#define REFUSED_MAX 256u /* clients refused in one step */
 
 struct parked_answer {
     struct parked_answer *next;
@@ -46,7 +46,7 @@ void server_parked_answer(void *ctx, const struct kernel_result *result) {
     uint32_t count = result->value_count;
     struct parked_answer *answer = malloc(sizeof *answer + count * sizeof *answer->values);
     if (answer == NULL) {
-        return; /* the client waits until it gives up, and may ask by its operation id */
+        return; /* the client waits until it times out, and may repeat its operation id */
     }
     answer->next = NULL;
     answer->result = *result;
@@ -150,7 +150,7 @@ static void unpark(struct server_parked *parked, struct server_slot *slot) {
 
 static const char lost_lead[] = "another node may own the log now; repeat the request";
 
-/* Any of its client's earlier slots may be answered already. */
+/* Refuses the client's last request. Earlier slots of the client may be answered already. */
 static void refuse_now(struct server_slot *slot, enum tn_result code, const char *why) {
     struct server_client *client = slot->client;
     server_slot_refuse(slot, code, why);
@@ -181,7 +181,7 @@ bool server_parked_add(struct server_parked *parked, struct server_slot *slot) {
 
 /* ---- Leaving ---- */
 
-/* The last of a client's requests waits, if any does. */
+/* The client's last request, if it waits in line. No earlier request can. */
 static struct server_slot *parked_last(const struct server_client *client) {
     return client->last != NULL && client->last->parked ? client->last : NULL;
 }
@@ -205,7 +205,7 @@ void server_parked_leave(struct server_parked *parked, struct server_client *cli
     unpark(parked, slot);
     queue_remove(client, slot);
     slot->client = NULL;
-    if (slot->has_place) { /* else the client had ended its input, and leaves already */
+    if (slot->has_place) { /* otherwise the client had ended its input and is leaving already */
         parked_leave_begin(parked, slot);
         schedule_soon(&parked->server->schedule);
     }
@@ -247,7 +247,7 @@ struct server_slot *server_parked_next(struct server_parked *parked,
             *answers = answer->next;
             free(answer);
         } else if (slot->client->ended && !slot->has_op && answer->result.code == TN_R_OK) {
-            /* The leave, which comes too late, takes the lease back. */
+            /* The command by which the client leaves comes too late, and takes the lease back. */
             parked_refuse(parked, slot, TN_R_LOST,
                           "the client closed its side of the connection; the lease is revoked");
         } else {
@@ -263,7 +263,7 @@ struct server_slot *server_parked_next(struct server_parked *parked,
 
 /* ---- The lead is over, or the server stops ---- */
 
-/* A slot in this bucket that gets no other answer. */
+/* A slot in this bucket that no answer can reach any more. */
 static struct server_slot *stale_in(const struct server_parked *parked, uint32_t bucket,
                                     const struct engine_standing *standing) {
     bool all = parked->server->stop.draining || standing->role != ENGINE_LEADING;
@@ -298,7 +298,8 @@ bool server_parked_step(struct server_parked *parked) {
     return parked->refusing < PARKED_BUCKETS;
 }
 
-/* A lead may be lost and taken again between two looks: then its number tells. */
+/* The engine may have lost the lead and taken it again between two checks, so leads are
+ * numbered. */
 void server_parked_check(struct server_parked *parked) {
     struct engine_standing standing;
     parked->leaves.paused = false;

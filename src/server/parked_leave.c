@@ -40,7 +40,7 @@ void parked_leave_begin(struct server_parked *parked, struct server_slot *slot) 
     if (leave != NULL) {
         leaves->free = leave->next;
     } else {
-        TN_ASSERT(leaves->touched < SERVER_SLOTS_PARKED); /* each of them has a place */
+        TN_ASSERT(leaves->touched < SERVER_SLOTS_PARKED); /* each leave has taken a place before */
         leave = &leaves->of[leaves->touched++];
     }
     *leave = (struct parked_leave){
@@ -76,7 +76,8 @@ static void leave_end(struct server_parked *parked, struct parked_leave *leave) 
     parked_place_give(parked);
 }
 
-/* Clients that have ended their input and sent an operation id: the lease keeps its place for them. */
+/* Refuses clients that have ended their input and sent an operation id. The lease keeps its place
+ * for them. */
 static void ended_refuse(struct server_parked *parked, uint64_t lsn) {
     struct server_slot *slot;
     while ((slot = parked_slot_of(parked, lsn, true)) != NULL) {
@@ -88,8 +89,8 @@ static void ended_refuse(struct server_parked *parked, uint64_t lsn) {
 
 /* ---- Its command ---- */
 
-/* On an engine's thread. The loop does not see the call before it has been woken: it may be the last one
- * that the server waits for before it ends. */
+/* On an engine's thread. The loop must not see the call before it is woken, since the server may
+ * end after this call. */
 static void call_done(struct engine_request *request, struct tn_bytes command) {
     struct parked_call *call = (struct parked_call *)request;
     struct server *server = request->ctx;
@@ -138,7 +139,7 @@ static void submit_first(struct server_parked *parked) {
     struct parked_leave *leave = leave_pop(leaves);
     uint64_t lsn = leave->lease.lsn;
     if (!leave->revokes && parked_slot_of(parked, lsn, false) != NULL) {
-        leave_end(parked, leave); /* another client, which sent the same operation, is there */
+        leave_end(parked, leave); /* another client that sent the same operation is waiting */
         ended_refuse(parked, lsn);
         return;
     }
@@ -147,7 +148,7 @@ static void submit_first(struct server_parked *parked) {
         leaves->paused = true;
         leave_push(leaves, leave);
     } else if (code != TN_R_OK) {
-        leave_end(parked, leave); /* the next to lead the log does it */
+        leave_end(parked, leave); /* the next owner of the log does it */
     }
 }
 
@@ -172,7 +173,7 @@ static void call_collect(struct server_parked *parked, struct parked_leave *leav
         leaves->paused = true;
         leave_push(leaves, leave);
     } else if (!leave->revokes && code == TN_R_STATE && !leave->has_op) {
-        leave->revokes = true; /* it was granted to a client that is gone */
+        leave->revokes = true; /* the lease was granted to a client that has left */
         leave_push(leaves, leave);
     } else {
         bool waits = !leave->revokes && leave->has_op && code <= TN_R_NOOP;

@@ -1,4 +1,4 @@
-/* What pool_history.h promises, and POOL HISTORY. */
+/* Implements pool_history.h and POOL HISTORY. */
 #include "server/pool_history.h"
 
 #include <stdlib.h>
@@ -23,7 +23,8 @@ static const struct history_sample *ring_at(const struct history_ring *ring, uin
     return &ring->of[(ring->first + i) % ring->capacity];
 }
 
-/* Makes room for one more, up to `most`; a ring that cannot grow forgets its oldest sample. */
+/* Makes room for one more sample, up to `most`. If the ring cannot grow, it drops its oldest
+ * sample. */
 static bool ring_grow(struct history_ring *ring, uint32_t most) {
     uint32_t capacity = ring->capacity == 0 ? RING_FIRST : 2 * ring->capacity;
     capacity = capacity < most ? capacity : most;
@@ -51,7 +52,7 @@ static void ring_add(struct history_ring *ring, uint32_t most,
     ring->of[(ring->first + ring->count++) % ring->capacity] = *sample;
 }
 
-/* The sample of an hour has the last figures of its minutes, and the sums of what happened. */
+/* The sample of an hour has the last figures of its minutes and the sums of their counts. */
 static void hour_add(struct history_pool *pool, const struct history_sample *sample) {
     uint64_t hour = sample->time_ms / (60 * MINUTE_MS);
     if (pool->hour_begun && pool->hour.time_ms / (60 * MINUTE_MS) != hour) {
@@ -72,7 +73,7 @@ static void hour_add(struct history_pool *pool, const struct history_sample *sam
     pool->hour_begun = true;
 }
 
-/* A pool that was dropped and created again counts from zero. */
+/* The counts of a pool that was dropped and created again begin at zero. */
 static uint32_t since(uint64_t now, uint64_t *before) {
     uint64_t more = now >= *before ? now - *before : now;
     *before = now;
@@ -152,7 +153,7 @@ static void pools_remove_dropped(struct server_history *history,
 static void pool_add(struct server_history *history, const struct metrics_pool *row) {
     struct history_pool *pool = calloc(1, sizeof *pool);
     if (pool == NULL) {
-        return; /* the next sample tries again */
+        return; /* tried again at the next sample */
     }
     pool->name_hash = row->name_hash;
     memcpy(pool->name, row->name, row->name_len + 1u);
@@ -188,15 +189,15 @@ static void refusals_sum(struct server_history *history, const struct server_ref
     }
 }
 
-/* Like the other totals, the refusals of a new pool are counted from its first sample on. Before it, they may be
- * those of many minutes. */
+/* The refusals of a new pool are counted from its first sample on, like its other totals. Those
+ * before it may belong to many minutes. */
 static void refusals_begin(struct server_history *history, uint32_t first) {
     for (uint32_t i = first; i < history->count; i++) {
         history->of[i]->refused = history->of[i]->refused_now;
     }
 }
 
-/* This thread is the only one that changes the history, so between two pools it may release the lock: a reader
+/* Only this thread changes the history, so it may release the lock between two pools. A reader
  * waits while the rings of one pool grow, not those of all pools. */
 void server_history_sample(struct server_history *history, const struct metrics_pools *pools,
                            const struct server_refusals *refusals, uint64_t now_ms) {
@@ -237,7 +238,7 @@ void server_history_free(struct server_history *history) {
 enum column {
     COLUMN_TIME,
     COLUMN_SIZE,
-    COLUMN_RESERVED, /* the five states in the order of history_sample.states */
+    COLUMN_RESERVED, /* from here on, the five states in the order of history_sample.states */
     COLUMN_ACTIVE,
     COLUMN_OFFLINE,
     COLUMN_REVOKING,
@@ -274,7 +275,8 @@ static void column_value(struct protocol_writer *w, const struct history_sample 
     }
 }
 
-/* The hour that is being summed up is the last sample of hours. */
+/* Writes the samples as columns. In a list of hours, the last sample is the hour being
+ * accumulated. */
 static void columns_write(struct protocol_writer *w, const struct history_pool *pool,
                           const struct protocol_call *call) {
     static const struct history_ring none;
@@ -306,7 +308,7 @@ enum tn_result read_pool_history(struct server_request *request) {
         pool_find(history, server_refusal_name_hash(name.at, name.len));
     if (pool != NULL &&
         (strlen(pool->name) != name.len || memcmp(pool->name, name.at, name.len) != 0)) {
-        pool = NULL; /* another pool, whose name has the same hash */
+        pool = NULL; /* another pool whose name has the same hash */
     }
     protocol_write_map(w, COLUMN_COUNT + 3);
     protocol_write_text(w, "pool");

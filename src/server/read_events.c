@@ -1,6 +1,7 @@
-/* EVENTS: a page of what is kept. How many there are is known only when they have been looked at, so
- * they are rendered on the side first. A page may take milliseconds; so it is left when the slice is
- * over, and gone on with in the next one, where it was. There is one in the making at a time. */
+/* EVENTS: a page of retained events. How many events a page has is known only after they have
+ * been examined, so they are rendered into a buffer first. A page may take milliseconds: it is
+ * interrupted when the slice ends, and continued in the next one. Only one page is made at a
+ * time. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,13 +17,13 @@
 
 struct server_page {
     struct server_owners *owners;
-    struct server_event_filter filter; /* these three: of the step being taken */
+    struct server_event_filter filter; /* the following three are for the current step */
     const struct access_user *user;
     struct server_search text;
-    struct protocol_writer w; /* the events, one after the other */
+    struct protocol_writer w; /* the rendered events, one after the other */
     uint32_t count, most, looked;
     struct engine_events_span span;   /* of all steps */
-    uint64_t lsn;                     /* all up to there can be seen */
+    uint64_t lsn;                     /* all events up to this position are visible */
     uint32_t ends[PROTOCOL_PAGE_MAX]; /* where each ends */
     uint8_t bytes[PAGE_BYTES];
 };
@@ -34,9 +35,9 @@ struct step {
     struct server_page *page;
     struct engine_events_span span;
     uint32_t looked;
-    bool left;    /* the slice was over */
-    bool no_room; /* for more of the page */
-    bool gap;     /* events are missing between the step before and this one */
+    bool left;    /* the slice ended before the page was complete */
+    bool no_room; /* no room for more in the page */
+    bool gap;     /* events are missing between the last step and this one */
 };
 
 static bool page_visit(void *ctx, const struct engine_event *event) {
@@ -89,7 +90,7 @@ static void page_write(struct protocol_writer *w, const struct server_page *page
     protocol_pair_number(w, "lsn", page->lsn);
 }
 
-/* The one that is being made for this client, or a new one. */
+/* The page being made for this client, or a new one. */
 static struct server_page *page_of(struct server_request *request) {
     struct server_pages *pages = request->owners->pages;
     struct server_client *client = request->client;
@@ -122,13 +123,14 @@ void server_page_end(struct server_pages *pages, const struct server_client *cli
     }
 }
 
-/* Adds the events of a step to the page. A gap is left to the next page. */
+/* Adds the events of a step to the page. A gap is left for the next page. */
 static void page_add(struct server_page *page, const struct step *step, uint64_t lsn) {
     struct engine_events_span before = page->span;
     page->span = step->span;
     page->span.lost = before.lost || (step->span.lost && !step->gap);
     if (page->looked > 0) {
-        page->span.oldest = before.oldest; /* of its first step: it is not after the first event */
+        /* As of the first step, so it is not after the first event. */
+        page->span.oldest = before.oldest;
     }
     page->looked += step->looked;
     page->lsn = lsn;
@@ -156,7 +158,8 @@ enum tn_result read_events(struct server_request *request) {
                                                 .text = &page->text};
     server_search_set(&page->text, call->select.text);
     page->user = request->user;
-    engine_stats_read(owners->engine, &stats); /* before: all up to there can be seen */
+    /* Before the step: all events up to here are visible. */
+    engine_stats_read(owners->engine, &stats);
     enum tn_result code =
         engine_events_read(owners->engine, page->span.next, SERVER_EVENTS_LOOK - page->looked,
                            page_visit, &step, &step.span);

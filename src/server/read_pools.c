@@ -17,8 +17,9 @@
 #include "server/owners.h"
 #include "server/reads.h"
 
-#define RANK_LOOKED 256u    /* pools in a turn */
-#define MATCH_STEPS 262144u /* of patterns in a turn, about: with expensive ones fewer pools */
+#define RANK_LOOKED 256u /* pools examined in a turn */
+/* Steps of pattern matching in a turn, about: expensive patterns mean fewer pools. */
+#define MATCH_STEPS 262144u
 
 /* ---- One pool ---- */
 
@@ -56,7 +57,7 @@ static bool is_wanted(const struct server_request *request, const struct kernel_
            access_pool(request->user, name);
 }
 
-/* Pools to look at in one turn. */
+/* The number of pools to examine in one turn. */
 static uint32_t turn_of(const struct server_request *request, uint32_t most) {
     struct tn_bytes match = request->call.select.match;
     if (match.len == 0) {
@@ -68,7 +69,8 @@ static uint32_t turn_of(const struct server_request *request, uint32_t most) {
     return few < most ? few : most;
 }
 
-/* The next pools: *ret_count of them, which the user may see and wants, at the beginning of the page. */
+/* Examines the next pools. The *ret_count pools that match and that the user may see are at the
+ * beginning of the page. */
 static enum tn_result pools_look(struct server_request *request, uint32_t most, uint32_t *ret_count,
                                  uint64_t *ret_lsn) {
     struct kernel_pool_view *page = request->owners->buffers->page;
@@ -108,7 +110,7 @@ static enum tn_result page_write(struct server_request *request, uint32_t count,
 /* ---- A sorted list ---- */
 
 struct rank {
-    double key; /* larger keys come first; equal ones in the order of names */
+    double key; /* larger keys come first, then names in alphabetical order */
     uint32_t name_len;
     char name[KERNEL_POOL_MAX];
 };
@@ -118,14 +120,14 @@ struct server_ranking {
     size_t held;
     uint64_t matched;
     uint32_t count, capacity;
-    struct rank of[]; /* a heap: each is after its two children in the order */
+    struct rank of[]; /* a heap in which each entry comes after its two children in the order */
 };
 
 static double key_of(const struct kernel_pool_view *view, enum protocol_sort sort) {
     switch (sort) {
     case PROTOCOL_SORT_OCCUPANCY:
         if (view->size == 0 || view->policy.of[KERNEL_OPTION_INTERNAL] != 0) {
-            return -1; /* it cannot be short of values */
+            return -1; /* the pool has no values, so it cannot run out of them */
         }
         return (double)(view->size - view->free) / (double)view->size;
     case PROTOCOL_SORT_FREE:
@@ -149,7 +151,7 @@ static int rank_compare(const void *left, const void *right) {
     return a->key != b->key ? (a->key > b->key ? -1 : 1) : name_compare(a, b);
 }
 
-/* Moves the rank at `i` down until it is after its children. */
+/* Moves the entry at `i` down until it comes after its children. */
 static void heap_down(struct server_ranking *ranking, uint32_t i) {
     for (uint32_t child = 2 * i + 1; child < ranking->count; child = 2 * i + 1) {
         child += child + 1 < ranking->count &&
@@ -171,7 +173,7 @@ static void ranking_add(struct server_ranking *ranking, const struct kernel_pool
     ranking->matched++;
     if (ranking->count < ranking->capacity) {
         ranking->of[ranking->count++] = rank;
-        if (ranking->count == ranking->capacity) { /* a heap from now on */
+        if (ranking->count == ranking->capacity) { /* the array becomes a heap now */
             for (uint32_t i = ranking->count / 2; i > 0; i--) {
                 heap_down(ranking, i - 1);
             }
@@ -191,7 +193,7 @@ void read_ranking_end(struct server_client *client) {
     }
 }
 
-/* NULL: there is no memory. */
+/* NULL: out of memory. */
 static struct server_ranking *ranking_of(struct server_request *request) {
     struct server_client *client = request->client;
     struct server_memory *memory = request->owners->memory;
@@ -213,7 +215,8 @@ static struct server_ranking *ranking_of(struct server_request *request) {
     return client->ranking;
 }
 
-/* All pools have been looked at. Pools that were dropped, or hidden from the user, meanwhile are left out. */
+/* All pools have been examined. Pools that were dropped or hidden from the user meanwhile are left
+ * out. */
 static enum tn_result ranking_write(struct server_request *request,
                                     struct server_ranking *ranking) {
     struct kernel_pool_view *page = request->owners->buffers->page;
@@ -267,7 +270,7 @@ static enum tn_result read_sorted(struct server_request *request) {
     for (uint32_t i = 0; i < count; i++) {
         ranking_add(ranking, &page[i], call->select.sort);
     }
-    if (call->cursor != 0) { /* there are more: in another turn */
+    if (call->cursor != 0) { /* more pools are left for another turn */
         request->client->scan_cursor = call->cursor;
         request->more = true;
         return TN_R_OK;

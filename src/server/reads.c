@@ -1,6 +1,6 @@
-/* Reads: committed state, in order with the connection's own writes. One that asks for a log position
- * that is not there yet, or whose answer hangs on a deadline that has passed, waits on a list, not on
- * the loop: for the latter a tick is committed, and then it is tried again. */
+/* Reads of the committed state, in order with the client's own writes. A read does not block the
+ * loop. It waits on a list for the log position that it asks for (FENCE), or for a tick if its
+ * answer depends on a passed deadline, and is then tried again. */
 #include <stdio.h>
 #include <string.h>
 #include <uv.h>
@@ -19,12 +19,13 @@
 #include "server/stop.h"
 #include "server/tick.h"
 
-#define FENCE_MS 1000u /* that a read waits for a log position */
-#define OWNED_MS 1000u /* a read waits this long for the log to be surely ours again */
+#define FENCE_MS 1000u /* how long a read waits for a log position */
+#define OWNED_MS 1000u /* how long a read waits until this node surely owns the log again */
 
-#define SCAN_STEPS_MAX 1024u /* of a list that finds nothing: then it answers with an empty page */
-#define LEASES_NS 1000000u   /* for one step of a list of leases, about */
-#define LEASES_LOOKED 4096u  /* leases in them, after which no other one is read */
+/* Steps of a list that finds nothing; then the answer is an empty page. */
+#define SCAN_STEPS_MAX 1024u
+#define LEASES_NS 1000000u  /* time for one step of a list of leases, about */
+#define LEASES_LOOKED 4096u /* leases examined in that time, at most */
 
 void read_lsn_write(struct server_request *request, struct protocol_writer *w, uint64_t lsn) {
     protocol_pair_number(w, "lsn", lsn);
@@ -122,8 +123,8 @@ bool read_page_room(struct server_request *request, uint32_t n) {
 
 /* ---- Lists that find nothing for a while ---- */
 
-/* A step looks at a bounded number of rows. If the user may see none of them, the list continues in another
- * turn of the loop, and other clients are served in between. */
+/* A step examines a bounded number of rows. If the user may see none of them, the list continues in
+ * another turn of the loop, and other clients are served in between. */
 void read_scan_begin(struct server_request *request) {
     if (request->client->scan_cursor != 0) {
         request->call.cursor = request->client->scan_cursor;
@@ -158,9 +159,9 @@ static uint32_t leases_seen(const struct server_request *request, struct engine_
     return seen;
 }
 
-/* Fills the page from several pages of the engine if the user may not see all leases. It stops where the
- * engine reached its limit of effort, after LEASES_NS, and after LEASES_LOOKED leases: then the page is
- * short. */
+/* Fills the page from several pages of the engine if the user may not see all leases. It stops when
+ * the engine reaches its limit of effort, after LEASES_NS, and after LEASES_LOOKED leases: then the
+ * page is short. */
 static enum tn_result leases_list(struct server_request *request,
                                   const struct kernel_lease_filter *filter, uint32_t *ret_count,
                                   uint64_t *ret_lsn) {
@@ -227,7 +228,7 @@ enum tn_result read_leases(struct server_request *request) {
 
 /* ---- Values ---- */
 
-/* Whether the user may see the lease of a value: as in a list of leases. */
+/* Whether the user may see the lease of a value, by the rules for lists of leases. */
 static bool value_seen(const struct server_request *request, const struct kernel_value_view *view) {
     struct engine_lease lease;
     if (!view->has_lease || !access_is_narrow(request->user)) {
@@ -235,7 +236,8 @@ static bool value_seen(const struct server_request *request, const struct kernel
     }
     return engine_lease_read(request->owners->engine, ENGINE_READ_STALE, view->lease.id, &lease) ==
                TN_R_OK &&
-           lease.view.epoch == view->lease.epoch && /* a rekey changes which users may see it */
+           /* A rekey changes which users may see the lease. */
+           lease.view.epoch == view->lease.epoch &&
            access_sees_lease(request->user, request->owners->engine, &lease);
 }
 
@@ -328,7 +330,7 @@ enum tn_result read_rule(struct server_request *request) {
     return code;
 }
 
-/* What is the case, beside what is wanted. */
+/* Writes the actual state beside the wanted one. */
 static void sensor_state(struct supervisor *supervisor, struct protocol_writer *w,
                          const struct kernel_sensor_view *view) {
     struct supervisor_status status = {.state = PLAN_STATE_STOPPED};
@@ -379,8 +381,8 @@ enum tn_result read_sensor(struct server_request *request) {
 
 /* ---- All ---- */
 
-/* How to look. Once the state has been brought up to the moment of the first try, it is the answer:
- * deadlines that pass during the repetition are for later reads. */
+/* The mode of the read. After the state has been brought up to the moment of the first try, the
+ * read uses it as it is: deadlines that pass meanwhile are for later reads. */
 static enum engine_read_mode read_how(const struct server_client *client) {
     bool current =
         client->tick_since_ms > 0 &&
@@ -388,7 +390,8 @@ static enum engine_read_mode read_how(const struct server_client *client) {
     return current ? ENGINE_READ_AS_IS : ENGINE_READ_NOWAIT;
 }
 
-/* NOT_YET: give up. OK: it is there. Else it has to wait a little, and *ret_wait is set. */
+/* OK: the position has been reached. NOT_YET: the time is up. Otherwise the read must wait, and
+ * *ret_wait is set. */
 static enum tn_result fence_check(struct server_client *client, uint64_t fence_lsn,
                                   bool *ret_wait) {
     struct server_owners *owners = client->owners;
@@ -401,7 +404,7 @@ static enum tn_result fence_check(struct server_client *client, uint64_t fence_l
     engine_stats_read(owners->engine, &stats);
     if (stats.lsn >= fence_lsn || stats.stopped != TN_R_OK) {
         client->fence_until_ms = 0;
-        return TN_R_OK; /* if it has stopped, the read says so */
+        return TN_R_OK; /* if the engine has halted, the read says so */
     }
     if (client->fence_until_ms == 0) {
         client->fence_until_ms = now + FENCE_MS;
@@ -413,7 +416,8 @@ static enum tn_result fence_check(struct server_client *client, uint64_t fence_l
     return TN_R_NOT_YET;
 }
 
-/* Whether this node leads and only its renewal is late: that is waited for, a second at the most. */
+/* Whether this node owns the log and only its renewal is late. The read waits for the renewal, up
+ * to OWNED_MS. */
 static bool renewal_is_late(struct server_request *request, enum tn_result code) {
     struct server_client *client = request->client;
     struct engine_standing standing;
@@ -431,7 +435,7 @@ static bool renewal_is_late(struct server_request *request, enum tn_result code)
     return now < client->owned_until_ms;
 }
 
-/* What a read that has not answered waits for; false: it has answered. */
+/* Makes a read that has not been answered wait for what it needs. False: it has been answered. */
 static bool read_waits(struct server_request *request, enum tn_result code) {
     if (renewal_is_late(request, code)) {
         schedule_wait(request->client);

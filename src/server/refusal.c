@@ -36,7 +36,7 @@ void server_refusals_free(struct server_refusals *refusals) {
     }
 }
 
-/* The entry, or the empty place where it belongs. */
+/* The entry, or the empty place for it. */
 static struct server_refusal *refusal_at(struct server_refusals *refusals, uint64_t name_hash,
                                          enum tn_result code) {
     uint32_t i = (uint32_t)tn_mix64(name_hash + (uint64_t)code) & MASK;
@@ -61,7 +61,8 @@ static void refusal_add(struct server_refusals *refusals, uint64_t name_hash, en
     entry->count += count;
 }
 
-/* Of a scope's name, also that of its template: a template has the refusals of all its scopes. */
+/* For the name of a scope, adds its template, too: a template counts the refusals of all its
+ * scopes. */
 static uint32_t names_add(uint64_t *names, uint32_t count, struct tn_bytes name) {
     bool scoped;
     struct tn_bytes base = kernel_name_pool_base(name, &scoped);
@@ -127,11 +128,11 @@ void server_refusals_copy(struct server_refusals *refusals, struct server_refusa
     uv_mutex_unlock(&refusals->lock);
 }
 
-/* What the copy still counts, and what has come since, into a table that begins empty. */
+/* Builds a new table from what the copy still counts and what was counted since. */
 void server_refusals_prune(struct server_refusals *refusals, const struct server_refusals *copy) {
     struct server_refusal *old = calloc(SERVER_REFUSALS, sizeof *old);
     if (old == NULL) {
-        return; /* the next look will do it */
+        return; /* the next call will do it */
     }
     uv_mutex_lock(&refusals->lock);
     struct server_refusal *fresh = old;

@@ -6,10 +6,10 @@
 
 #define RETRY_MS 5u
 #define TURN_MS 2u
-#define STRANGERS_NS UINT64_C(250000) /* of a turn, for all connections that wait there */
+#define STRANGERS_NS UINT64_C(250000) /* of a turn, for all connections that have not logged in */
 #define SLICE_NS UINT64_C(100000)
 #define SLICE_MAX 4u
-#define REPLY_SHORT 4096u /* does not count as one of them if it has become no longer than this */
+#define REPLY_SHORT 4096u /* a reply that turned out this short does not count as a long one */
 
 /* ---- Queues ---- */
 
@@ -43,7 +43,8 @@ void schedule_leave(struct server_client *client) {
 void schedule_init(struct schedule *schedule, uv_loop_t *loop, struct engine *engine,
                    const struct schedule_hooks *hooks) {
     *schedule = (struct schedule){.loop = loop, .engine = engine, .hooks = *hooks};
-    schedule->turn = schedule->round = 1; /* 0: a connection that has not been read or served */
+    /* 0 marks a connection that has not been read or served. */
+    schedule->turn = schedule->round = 1;
     TAILQ_INIT(&schedule->waiting);
     TAILQ_INIT(&schedule->running);
     TAILQ_INIT(&schedule->turns);
@@ -91,9 +92,10 @@ void schedule_wait_lsn(struct server_client *client, uint64_t lsn) {
     wait_begin(client);
 }
 
-/* Those in a queue try again, one after the other; meanwhile any of them may leave or wait anew, and
- * the server's own client may add a second queue to the first. The last client
- * is in front: moved one by one, the first one is. */
+/* Runs the clients of a queue one after the other. Meanwhile any of them may leave or wait
+ * again, and the server's own client may run a second queue inside the first one. Clients are
+ * added at the head of a queue; moving them to `running` one by one puts the one that has waited
+ * longest first. */
 void schedule_run_queue(struct schedule *schedule, struct server_queue *queue, bool as_is) {
     struct server_client *client;
     while ((client = TAILQ_FIRST(queue)) != NULL) {
@@ -112,7 +114,8 @@ void schedule_run_queue(struct schedule *schedule, struct server_queue *queue, b
     schedule->runs = false;
 }
 
-/* Whether the wait of some clients may be over: there can be thousands of them. */
+/* Whether the wait of some clients may be over. There can be thousands of them, so they are not run
+ * for nothing. */
 static bool waiting_is_over(const struct schedule *schedule) {
     struct engine_stats stats;
     if (TAILQ_EMPTY(&schedule->waiting) || schedule->waiting_try || schedule->hurry ||
@@ -152,13 +155,14 @@ bool schedule_share_is_large(const struct server_client *client) {
     return client->share < all - all / 4 && schedule_turn_is_over(client->schedule);
 }
 
-/* One round at the most: a client that was served in it is behind all that were not. */
+/* Runs each client at most once: a client that was served in this round is behind all that were
+ * not. */
 static void turns_serve(struct schedule *schedule, struct server_queue *queue, uint64_t end_ns) {
     struct server_client *client;
     while ((client = TAILQ_FIRST(queue)) != NULL && client->round != schedule->round) {
         queue_remove(client);
         client->round = schedule->round;
-        client->turn = schedule->turn - 1; /* it has a whole share again */
+        client->turn = schedule->turn - 1; /* the client gets a complete share again */
         client->run(client);
         if (uv_hrtime() >= end_ns) {
             return;
@@ -185,13 +189,13 @@ static bool slice_take(struct schedule *schedule) {
     return !over;
 }
 
-/* Of short ones there are as many as the time allows. */
+/* The number of short replies in a slice is limited only by time. */
 void schedule_slice_made(struct schedule *schedule, size_t bytes) {
     schedule->slice_left += bytes <= REPLY_SHORT;
 }
 
-/* There is one slice between two looks at the sockets. After a slice for waiting
- * clients, the next client waits, too. */
+/* There is one slice between two polls of the sockets. After a slice for waiting clients, the next
+ * client waits, too. */
 void schedule_turn_end(struct schedule *schedule) {
     schedule->slice_end_ns = schedule->slice_waited ? SLICE_SPENT : 0;
     schedule->slice_waited = false;
@@ -215,7 +219,8 @@ static bool slice_is_wanted(const struct schedule *schedule) {
     return !TAILQ_EMPTY(&schedule->heavy) || !TAILQ_EMPTY(&schedule->pages);
 }
 
-/* One stranger, if logged-in clients have left time for it, and now and then even if not. */
+/* Runs one client that has not logged in, if logged-in clients have left time for it, and sometimes
+ * even if not. */
 static void slice_run_stranger(struct schedule *schedule) {
     struct server_client *client = TAILQ_FIRST(&schedule->heavy_strangers);
     if (client != NULL && (!schedule_slice_is_over(schedule) || schedule->turn % 8 == 0)) {
@@ -225,7 +230,7 @@ static void slice_run_stranger(struct schedule *schedule) {
     }
 }
 
-/* As many as the time allows; the others have the next turn. */
+/* Serves as many clients as the time allows. The others wait for the next turn. */
 static void turns_run(uv_idle_t *soon) {
     struct schedule *schedule = soon->data;
     schedule->round++;

@@ -1,5 +1,5 @@
-/* What running sensors ask for by the tokens that they were started with, and what the supervisor is
- * asked about them. */
+/* What running sensors request with the tokens that they were started with, and what clients ask
+ * about sensors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 
 /* ---- By a token ---- */
 
-/* OK and the claims of a live token of a sensor, or why it is none, in words too. */
+/* OK and the claims of a sensor's live token. Otherwise the reason, also as text. */
 static enum tn_result bearer_judge(struct server_request *request, enum engine_read_mode how,
                                    struct token_state *ret_state) {
     struct protocol_call *call = &request->call;
@@ -53,12 +53,12 @@ static bool trigger_allowed(const struct token_claims *claims, struct tn_bytes t
     return false;
 }
 
-/* Where the lease stands is looked up as it is now, because the kernel judges it again. Operation ids are
- * scoped to the run, by its lease, for every sensor counts its own. */
+/* The state of the lease is looked up without waiting, because the kernel judges it again.
+ * Operation ids are scoped to the run by its lease, because every sensor numbers its own. */
 enum tn_result write_emit(struct server_request *request) {
     struct protocol_call *call = &request->call;
     struct kernel_command *command = &call->command;
-    struct token_state state; /* and `user`: the command refers to them until it is submitted */
+    struct token_state state; /* the command refers to these until it is submitted */
     const struct token_claims *claims = &state.claims;
     char user[KERNEL_USER_MAX + 1];
     char lease[PROTOCOL_LEASE_TEXT];
@@ -79,7 +79,7 @@ enum tn_result write_emit(struct server_request *request) {
     command->lease = claims->lease;
     command->epoch = claims->epoch;
     command->fields |= KERNEL_F_NAME | KERNEL_F_LEASE | KERNEL_F_EPOCH;
-    command->rights = KERNEL_RIGHT_OPERATOR | KERNEL_RIGHT_SUPERVISOR; /* it is for EMIT alone */
+    command->rights = KERNEL_RIGHT_OPERATOR | KERNEL_RIGHT_SUPERVISOR; /* for EMIT only */
     return server_write_submit(request);
 }
 
@@ -112,7 +112,7 @@ enum tn_result read_sensor_heartbeat(struct server_request *request) {
     return TN_R_OK;
 }
 
-/* A page is short: a rule has up to 4 KiB of metadata. */
+/* Pages are short, because a rule has up to 4 KiB of metadata. */
 #define RULES_PAGE 8u
 
 static enum tn_result rules_page(struct server_request *request, struct tn_bytes ref,
@@ -138,7 +138,7 @@ static enum tn_result rules_page(struct server_request *request, struct tn_bytes
     return TN_R_OK;
 }
 
-/* A run reads the rules of its own sensor, and of no other one. */
+/* A run may read only the rules of its own sensor. */
 enum tn_result read_sensor_rules(struct server_request *request) {
     struct protocol_call *call = &request->call;
     struct token_state state;
@@ -250,14 +250,15 @@ static enum tn_result logs_refuse(struct protocol_call *call, enum tn_status sta
     return status == TN_INVALID ? TN_R_BAD_NAME : TN_R_OVERLOADED;
 }
 
-/* What comes as JSON is text: a character is told whole, or later. */
+/* In JSON the output is text, so a character is never split between two replies. */
 static void logs_write(const struct protocol_call *call, struct protocol_writer *w,
                        struct run_output_position next, const uint8_t *bytes, size_t len,
                        bool lost) {
     char text[RUN_OUTPUT_POSITION_TEXT];
     bool more = len == call->bytes;
     size_t cut = w->encoding == PROTOCOL_JSON ? protocol_utf8_cut(bytes, len) : 0;
-    if (cut <= next.offset && !(more && cut == len)) { /* a request for less gets a part of it */
+    /* A request for less than one character gets a part of it. */
+    if (cut <= next.offset && !(more && cut == len)) {
         next.offset -= cut;
         len -= cut;
     }
@@ -306,7 +307,7 @@ enum tn_result read_sensor_logs(struct server_request *request) {
 
 /* ---- What operators do ---- */
 
-/* A description is a program that will run as the server's user. */
+/* A description is a program that the server will run as its own user. */
 enum tn_result server_program_judge(struct server_request *request) {
     struct server_owners *owners = request->owners;
     char *detail = request->call.detail;

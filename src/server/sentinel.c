@@ -21,16 +21,16 @@
 
 #define RUN_ID_CHARS 40u
 
-/* The cluster, as one client sees it. */
+/* The cluster in the view of one client. */
 struct sight {
     struct log_node nodes[LOG_NODES_MAX];
     uint32_t count;
-    struct server_node_address owner; /* port 0: not known */
-    bool owned;                       /* there is an owner now */
-    bool leads;                       /* it is this node */
+    struct server_node_address owner; /* port 0: the owner is not known */
+    bool owned;                       /* a node owns the log now */
+    bool leads;                       /* this node owns the log */
 };
 
-/* The address that the client has connected to; false: it came over a Unix-domain socket. */
+/* The address to which the client has connected. False: it came over a Unix-domain socket. */
 static bool address_local(const struct server_connection *connection,
                           struct server_node_address *ret_address) {
     struct sockaddr_storage at = {.ss_family = AF_UNSPEC};
@@ -66,7 +66,7 @@ static void sight_take(struct server_connection *connection, struct sight *sight
     }
 }
 
-/* Another node than the owner, with an address that clients can use. */
+/* Whether the node is not the owner, and has an address that the client can use. */
 static bool is_replica(const struct sight *sight, const struct log_node *node,
                        struct server_node_address *ret_address) {
     return server_node_address_split(node->address, ret_address) &&
@@ -74,7 +74,7 @@ static bool is_replica(const struct sight *sight, const struct log_node *node,
             strcmp(ret_address->host, sight->owner.host) != 0);
 }
 
-/* Another node than this one, with an address that clients can use. */
+/* Whether the node is not this one, and has an address that the client can use. */
 static bool is_other(const struct sight *sight, const struct log_node *node,
                      struct server_node_address *ret_address) {
     (void)sight;
@@ -106,7 +106,7 @@ static void pair_u64(struct protocol_writer *w, const char *name, uint64_t numbe
     protocol_write_bulk(w, text, kernel_value_format(KERNEL_DEC, number, text));
 }
 
-/* Five pairs. A run id has 40 hexadecimal digits; ours are made from the address. */
+/* Writes five pairs. A run id has 40 hexadecimal digits; ours is made from the address. */
 static void instance_write(struct protocol_writer *w, const char *name,
                            const struct server_node_address *address, const char *flags) {
     static const char digits[] = "0123456789abcdef";
@@ -150,7 +150,7 @@ static void replica_write(struct protocol_writer *w, const struct sight *sight,
 
 /* ---- SENTINEL ---- */
 
-/* False: it has been answered. */
+/* False: the request has been answered. */
 static bool service_known(struct server_connection *connection, struct tn_bytes name,
                           const struct sight *sight) {
     bool known = tn_bytes_equal(name, tn_bytes_of(SERVER_SERVICE, sizeof SERVER_SERVICE - 1));
@@ -220,7 +220,7 @@ static void sentinel_write(struct protocol_writer *w, const struct sight *sight,
                    node->age_ms > SERVER_NODE_DOWN_MS ? "sentinel,s_down" : "sentinel");
 }
 
-/* One kind of node in a reply: which nodes are of it, and how one is shown. */
+/* One kind of node in a reply: which nodes belong to it, and how one is written. */
 struct node_kind {
     node_test *is;
     void (*write)(struct protocol_writer *w, const struct sight *sight, const struct log_node *node,

@@ -1,4 +1,4 @@
-/* The server: what it is made of is put together, started, run and taken apart. */
+/* The server as a whole: connects its owners, starts it, runs it, and frees it. */
 #include "server/server.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void on_before_wait(uv_prepare_t *prepare) {
     server->listeners.accepts = 0;
 }
 
-/* Between the turns of the loop. */
+/* Called between the turns of the loop. */
 static bool on_turn(void *ctx) {
     struct server *server = ctx;
     server_connections_look(server);
@@ -50,7 +50,8 @@ static bool on_turn(void *ctx) {
     return parting || judging || refusing || server->connections.looking != NULL;
 }
 
-/* Clients were tried again, or a log-in was judged: it may have been the last one before the end. */
+/* Clients were run again, or a log-in was judged. This may have been the last thing to wait for
+ * before the server ends. */
 static void on_ended(void *ctx) {
     server_stop_check(ctx);
 }
@@ -60,7 +61,7 @@ static void on_signal(uv_signal_t *signal, int number) {
     server_stop(signal->data, 0);
 }
 
-/* Whether the disk has room for the log, as the last write has found. */
+/* Notes whether the disk has room for the log, as of the last write. */
 static void space_look(struct server *server, bool full) {
     if (full != server->log_full) {
         server->log_full = full;
@@ -123,7 +124,7 @@ static void owners_connect(struct server *server) {
     };
 }
 
-/* Reserves all memory once; pages that are never touched cost nothing. */
+/* Reserves all memory once. Pages that are never touched cost nothing. */
 static bool memory_make(struct server *server) {
     owners_connect(server);
     server->memory = (struct server_memory){
@@ -197,7 +198,7 @@ static bool streams_make(struct server *server) {
                                server->options.feed, &server->access, server->options.os);
 }
 
-/* Under a temporary name first, so that a reader of the file finds whole numbers. */
+/* Writes under a temporary name first, so that a reader never sees an incomplete file. */
 static enum tn_status port_file_write(const struct running *running) {
     const struct server *server = &running->server;
     const struct os *os = server->options.os;
@@ -234,7 +235,7 @@ static const enum server_listen listening[] = {[LISTENER_RESP] = SERVER_LISTEN_T
                                                [LISTENER_TLS] = SERVER_LISTEN_TLS,
                                                [LISTENER_HTTPS] = SERVER_LISTEN_HTTPS};
 
-/* One address to listen on. */
+/* Opens the listener for one address. */
 static bool start_listening(struct running *running, const char *flag, const char *address,
                             enum listener listener) {
     struct server *server = &running->server;
@@ -270,7 +271,7 @@ static bool is_on(const char *address) {
     return address != NULL && address[0] != '\0' && strcmp(address, "off") != 0;
 }
 
-/* The URL of the HTTP listener for sensors, which run on this machine. */
+/* Makes the URL of the HTTP listener for sensors, which run on this machine. */
 static void url_make(struct running *running) {
     const char *http = running->server.options.http;
     char host[64];
@@ -280,13 +281,14 @@ static void url_make(struct running *running) {
     }
     bool six = strchr(host, ':') != NULL;
     if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) {
-        (void)snprintf(host, sizeof host, "%s", six ? "::1" : "127.0.0.1"); /* one of all of them */
+        /* The listener has all addresses: use loopback. */
+        (void)snprintf(host, sizeof host, "%s", six ? "::1" : "127.0.0.1");
     }
     (void)snprintf(running->server.once.url, sizeof running->server.once.url, "http://%s%s%s:%u",
                    six ? "[" : "", host, six ? "]" : "", running->http_port);
 }
 
-/* HTTP, on as many sockets as are wanted. */
+/* Opens the listeners of HTTP that are configured. */
 static bool start_http(struct running *running) {
     struct server *server = &running->server;
     const struct server_options *options = &server->options;
@@ -305,7 +307,7 @@ static bool start_http(struct running *running) {
            (options->http_unix == NULL || server_http_listen_unix(server));
 }
 
-/* True: it listens, and says so. */
+/* True: the server listens and has said so. */
 static bool start(struct running *running) {
     struct server *server = &running->server;
     const struct server_options *options = &server->options;
@@ -332,7 +334,8 @@ static bool start(struct running *running) {
     if (!server_once_start(server)) {
         return false;
     }
-    /* A first look at the pools: libuv makes its threads for it, and they block what we still do. */
+    /* Takes the first sample of the pools now: libuv creates its threads for it, and they inherit
+     * the signal mask that is still in place. */
     server_metrics_second(server);
     server_log("ready",
                "port=%u http_port=%u udp_port=%u tls_port=%u https_port=%u unix=%s http_unix=%s "

@@ -30,7 +30,7 @@ bool server_node_address_split(const char *text, struct server_node_address *ret
 
 /* ---- Which node owns the log ---- */
 
-/* The nodes are few, and they are looked through only when something has changed or was refused. */
+/* There are few nodes, and they are examined only after a change or a refusal. */
 void server_role_refresh(struct server_role *role, struct engine *engine) {
     struct engine_standing standing;
     struct log_node nodes[LOG_NODES_MAX];
@@ -105,7 +105,7 @@ static enum tn_result stale_judge(struct server_request *request) {
     return TN_R_OK;
 }
 
-/* The loop may not have heard yet that it leads. */
+/* The loop may not know yet that the engine leads. */
 enum tn_result server_role_judge(struct server_request *request) {
     const struct server_owners *owners = request->owners;
     struct engine_standing standing;

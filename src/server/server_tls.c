@@ -15,7 +15,8 @@
 #define DAY_S 86400u
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 
-/* What one read can decrypt to: the bytes of the read, and a record of which the rest came before. */
+/* The maximum that one read can decrypt to: its bytes, and a record whose beginning was read
+ * before. */
 #define PLAIN_BYTES (SERVER_READ_BYTES + 2 * SSL3_RT_MAX_PLAIN_LENGTH)
 
 void server_tls_error(char *out, size_t room) {
@@ -75,7 +76,8 @@ static bool clients_set(SSL_CTX *context, const struct server_tls_files *files,
         mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
     }
     SSL_CTX_set_verify(context, mode, NULL);
-    /* A resumed session does not verify the certificate again: it may have expired since. */
+    /* No resumption: a resumed session does not verify the certificate again, which may have
+     * expired. */
     (void)SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
     return SSL_CTX_set_num_tickets(context, 0) == 1 || fail(reason, "TLS", "");
 }

@@ -1,5 +1,5 @@
-/* Commands about the connection and the server itself: what clients of Redis send when they connect,
- * answered as they expect it. */
+/* Commands about the connection and the server itself: what clients of Redis send when they
+ * connect, with the replies that they expect. */
 #include <sodium.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static void reply_number(struct server_connection *connection, uint64_t number) 
 
 /* ---- Names ---- */
 
-/* Printable and without blanks, as CLIENT LIST needs it; may be empty. */
+/* Sets a name of printable characters without blanks, as CLIENT LIST needs it. It may be empty. */
 static bool name_set(char out[SERVER_NAME_MAX + 1], struct tn_bytes name) {
     if (name.len > SERVER_NAME_MAX) {
         return false;
@@ -111,7 +111,7 @@ enum server_step session_client_setinfo(struct server_connection *connection,
 
 enum auth { AUTH_GOOD, AUTH_BAD, AUTH_WAIT };
 
-/* Without users there are no passwords: the default user is in with any. */
+/* Without users there are no secrets: the user "default" is accepted with any. */
 static enum auth auth_open(struct server_connection *connection, const struct tn_bytes *user) {
     if (user == NULL) {
         server_reply_error(connection, "ERR AUTH <password> called without any password configured "
@@ -170,11 +170,11 @@ static void hello_reply(struct server_connection *connection) {
 
 struct hello {
     uint64_t version;
-    const struct tn_bytes *user; /* and after it the secret; NULL: without AUTH */
+    const struct tn_bytes *user; /* followed by the secret; NULL: without AUTH */
     char name[SERVER_NAME_MAX + 1];
 };
 
-/* False: it has been answered. */
+/* False: the request has been answered. */
 static bool hello_parse(struct server_connection *connection, const struct tn_bytes *argv,
                         uint32_t argc, struct hello *hello) {
     if (argc > 1 && (!kernel_value_parse(KERNEL_DEC, argv[1], &hello->version) ||
@@ -206,7 +206,7 @@ static bool is_nobody(const struct server_connection *connection) {
            PROTOCOL_NOBODY;
 }
 
-/* HELLO [version [AUTH user password] [SETNAME name]]: all of it or nothing. */
+/* HELLO [version [AUTH user password] [SETNAME name]]: all of it takes effect, or nothing. */
 enum server_step session_hello(struct server_connection *connection, const struct tn_bytes *argv,
                                uint32_t argc) {
     struct hello hello = {.version = connection->client.encoding == PROTOCOL_RESP3 ? 3 : 2};
@@ -325,7 +325,8 @@ enum server_step session_readwrite(struct server_connection *connection,
     return SERVER_DONE;
 }
 
-/* The time of deadlines: the wall clock's, unless that was set since the start. */
+/* The clock by which deadlines pass. It equals the wall clock, unless that was set since the
+ * start. */
 enum server_step session_time(struct server_connection *connection, const struct tn_bytes *argv,
                               uint32_t argc) {
     uint64_t now_ms = engine_now(connection->client.owners->engine);
@@ -342,7 +343,7 @@ enum server_step session_time(struct server_connection *connection, const struct
 
 /* ---- What commands there are ---- */
 
-/* Of all commands: always the same, so it is made once. */
+/* COMMAND DOCS without names. The reply never changes, so it is made once. */
 static bool docs_all(struct server_connection *connection) {
     struct server_owners *owners = connection->client.owners;
     enum protocol_encoding encoding = connection->client.encoding;
@@ -361,7 +362,7 @@ static bool docs_all(struct server_connection *connection) {
     return true;
 }
 
-/* The reply is made in one step, and each word costs up to some microseconds. */
+/* The reply is made in one step, and each word costs up to a few microseconds. */
 #define WORDS_MAX 64u
 
 bool session_words_fit(struct server_connection *connection, uint32_t argc) {

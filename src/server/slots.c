@@ -21,7 +21,8 @@ void server_slots_free(struct server_slots *slots) {
     free((void *)slots->done);
 }
 
-/* Else a few clients would take all slots, and any other write would wait behind thousands of theirs. */
+/* Without this limit, a few clients could take all slots, and other writes would wait behind
+ * thousands of theirs. */
 uint32_t server_slots_share(const struct server_slots *slots) {
     uint32_t quarters = (slots->used - slots->waiting) / (SERVER_SLOTS_BUSY / 4);
     quarters = quarters < 4 ? quarters : 4;
@@ -50,7 +51,7 @@ struct server_slot *server_slot_take(struct server_slots *slots, struct server_c
     slot->client = client;
     slot->next = NULL;
     slot->answer.code = TN_R_OK;
-    if (client->encoding == PROTOCOL_JSON) { /* HTTP sends the rest of it in headers */
+    if (client->encoding == PROTOCOL_JSON) { /* HTTP sends the other facts in headers */
         slot->answer = (struct server_answer){.code = TN_R_OK};
     }
     slot->begun_ns = client->begun_ns;
@@ -104,7 +105,7 @@ struct server_slot *server_slot_collect(struct server_client *client) {
     client->first = slot->next;
     if (client->first == NULL) {
         client->last = NULL;
-        client->waits = false; /* what waits is the last */
+        client->waits = false; /* a waiting request is the client's last */
     }
     TN_ASSERT(client->inflight > 0);
     client->inflight--;
@@ -136,8 +137,8 @@ struct protocol_writer server_slot_writer(const struct server_slot *slot) {
                                     .encoding = slot->encoding};
 }
 
-/* BUSY names the lease that is in the way to those who may see it. It has no values, so this is asked
- * on the loop only. */
+/* BUSY names the lease on the value to clients that may see it. The result has no values, so this
+ * runs on the loop only. */
 static void result_write(const struct server_slot *slot, struct protocol_writer *w,
                          const struct kernel_result *result) {
     struct engine_lease lease;
@@ -156,12 +157,13 @@ static void slot_render(struct server_slot *slot, const struct kernel_result *re
     struct protocol_writer w = server_slot_writer(slot);
     result_write(slot, &w, result);
     if (w.out.overflow) {
-        /* In JSON a byte of a name may take three. */
+        /* In JSON, a byte of a name may become three. */
         size_t room =
             PROTOCOL_PROBLEM_MAX + (size_t)result->value_count * (3 * KERNEL_RESOURCE_MAX + 16);
         slot->heap = malloc(room);
         if (slot->heap == NULL) {
-            /* It is done and cannot be told: for the client that is an unknown outcome. */
+            /* The write is committed, but its reply does not fit: for the client, the outcome is
+             * unknown. */
             w = server_slot_writer(slot);
             protocol_render_refusal(&w, TN_R_LOST,
                                     "committed, but there is no memory for the reply");
@@ -183,7 +185,7 @@ static void slot_render(struct server_slot *slot, const struct kernel_result *re
     slot->len = (uint32_t)w.out.len;
 }
 
-/* True: the result is plain, and what the loop needs of it is in the slot. */
+/* True: the result is plain, and the slot has all that the loop needs. */
 static bool slot_is_plain(struct server_slot *slot, const struct kernel_result *result) {
     if (result->value_count > 1 || (result->value_count == 1 && result->values[0].name_len > 0)) {
         return false;
@@ -196,7 +198,7 @@ static bool slot_is_plain(struct server_slot *slot, const struct kernel_result *
     return true;
 }
 
-/* A slot may have kept an earlier result: that its lease waits. */
+/* The slot may hold an earlier result, which said that the lease waits. */
 static void slot_forget(struct server_slot *slot) {
     free(slot->heap);
     slot->heap = NULL;
@@ -236,7 +238,7 @@ void server_slot_refuse(struct server_slot *slot, enum tn_result code, const cha
     slot_forget(slot);
     struct protocol_writer w = server_slot_writer(slot);
     server_refusal_render(slot->client, &w, code, detail);
-    if (w.out.overflow) { /* long words, and much to escape in them */
+    if (w.out.overflow) { /* long words with many escapes */
         w = server_slot_writer(slot);
         protocol_render_refusal(&w, code, NULL);
     }
@@ -262,10 +264,10 @@ void server_slot_refused(struct server_slot *slot) {
 /* ---- The ring ---- */
 
 void server_slots_put(struct server_slots *slots, struct server_slot *slot, bool last) {
-    /* There are as many places as slots. */
+    /* The ring has as many places as there are slots. */
     uint32_t tail = atomic_load_explicit(&slots->done_tail, memory_order_relaxed);
     slots->done[tail % SERVER_SLOTS] = slot;
-    /* In one order with libuv's look at whether the loop has been told already. */
+    /* Sequentially consistent with libuv's check whether the loop has been woken already. */
     atomic_store_explicit(&slots->done_tail, tail + 1,
                           last ? memory_order_seq_cst : memory_order_release);
 }

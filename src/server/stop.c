@@ -44,12 +44,12 @@ static void drain_over(uv_timer_t *timer) {
     server_stop_check(server);
 }
 
-/* From the loop itself: the caller of server_stop may be in the middle of serving a connection. */
+/* Runs from the loop, because the caller of server_stop may be serving a connection. */
 static void drain_begin(uv_timer_t *timer) {
     struct server *server = timer->data;
     for (struct server_connection *c = LIST_FIRST(&server->connections.live); c != NULL;
          c = LIST_NEXT(c, place)) {
-        c->ended = true; /* what was read is answered, also if it waits for its turn */
+        c->ended = true; /* requests that were read are answered, also those that wait for a turn */
         server_connection_run(c);
     }
     server_parked_check(&server->parked); /* refuses the requests that wait in line */

@@ -1,7 +1,7 @@
-/* New events: from the engine's threads to the loop, and there to subscribers.
+/* New events, from the engine's threads to the loop and there to subscribers.
  *
- * The engine calls the feed, on a thread of its own, once after it was asked to; it is asked when the
- * tail or a follower has read to the end, so that a server without subscribers pays nothing. */
+ * The engine calls the feed on a thread of its own, once for each request. The loop requests a call
+ * when the tail or a follower has read to the end. So a server without subscribers has no cost. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,12 +12,13 @@
 #include "server/server.h"
 #include "server/stream.h"
 
-#define FEED_METRICS_MAX 1024u /* on their way to the loop; more are dropped: newer ones follow */
+/* Metrics on their way to the loop; more are dropped, because newer ones follow. */
+#define FEED_METRICS_MAX 1024u
 #define CHANNEL_BUCKETS 65536u
 
 /* ---- The feed: on the engine's threads ---- */
 
-/* Metrics on their way. */
+/* A pool's metrics on their way to the loop. */
 struct server_feed_item {
     struct server_feed_item *next;
     struct engine_metrics metrics;
@@ -111,7 +112,8 @@ void server_follow_end(struct server_streams *streams, struct server_follower *f
     }
 }
 
-/* A woken follower may follow anew and may end others: hence a list of those still to be woken. */
+/* A woken follower may ask to be woken again, and may end other followers, so those still to be
+ * woken are on a list. */
 static void followers_wake(struct server_streams *streams) {
     TN_ASSERT(streams->woken == NULL);
     streams->woken = streams->followers;
@@ -195,7 +197,7 @@ void server_streams_stop(struct server_streams *streams) {
 }
 
 void server_streams_free(struct server_streams *streams) {
-    /* There is no feed yet if the server could not start. */
+    /* The feed is missing if the server could not start. */
     struct server_feed_item *item = streams->feed != NULL ? feed_take(streams->feed) : NULL;
     TN_ASSERT(!streams->open && LIST_EMPTY(&streams->subscribers));
     while (item != NULL) {

@@ -1,5 +1,6 @@
-/* SUBSCRIBE, PSUBSCRIBE and their opposites, answered as Redis answers them: a confirmation for each
- * name, with how many the connection has then. A request is done whole or refused whole. */
+/* SUBSCRIBE, PSUBSCRIBE and their opposites, with Redis's replies: a confirmation for each name,
+ * with the number of subscriptions after it. A request takes effect completely or is refused
+ * completely. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ static uint32_t steps_of(bool pattern, struct tn_bytes name) {
     return pattern ? tn_glob_steps(name, SERVER_PATTERN_TEXT) : 0;
 }
 
-/* Where it is, or would be, among those of its subscriber with the same hash. */
+/* Where the subscription is, or would be, among those of its subscriber with the same hash. */
 static struct server_subscription **subscription_place(struct server_subscriber *subscriber,
                                                        bool pattern, struct tn_bytes text) {
     uint64_t hash = tn_hash64(text.at, text.len, subscriber->connection->streams->seed);
@@ -118,7 +119,7 @@ static struct server_subscriber *subscriber_new(struct server_connection *connec
         return NULL;
     }
     subscriber->connection = connection;
-    subscriber->behind = true; /* until it is said otherwise */
+    subscriber->behind = true; /* until server_subscriber_keep_up is called */
     LIST_INSERT_HEAD(&streams->subscribers, subscriber, place);
     connection->subscriber = subscriber;
     return subscriber;
@@ -185,7 +186,7 @@ static const char *name_parse(bool pattern, struct tn_bytes text, struct server_
     return pattern ? server_pattern_parse(text, channel) : server_channel_parse(text, channel);
 }
 
-/* Whether there is something to go back to. */
+/* Whether the channel has events, to which a subscriber can go back. */
 static bool hears_events(bool pattern, const struct server_channel *channel) {
     return pattern || channel->kind == SERVER_CHANNEL_EVENTS ||
            channel->kind == SERVER_CHANNEL_POOL || channel->kind == SERVER_CHANNEL_HOLDER;
@@ -206,7 +207,7 @@ static bool steps_allowed(struct server_connection *connection, uint64_t steps) 
     return false;
 }
 
-/* Whether all names are good and there is room for them; else it has been refused. */
+/* Whether all names are valid and there is room for them. If not, the request has been refused. */
 static bool subscribe_allowed(struct server_connection *connection, bool pattern,
                               const struct tn_bytes *names, uint32_t count, bool *ret_resumes) {
     const struct server_streams *streams = connection->streams;
@@ -243,7 +244,8 @@ static bool subscribe_allowed(struct server_connection *connection, bool pattern
     return steps_allowed(connection, steps);
 }
 
-/* Where the connection's subscriptions have got to: nothing up to here may come again. */
+/* Moves the positions of the connection's subscriptions up to here, so that no earlier event is
+ * delivered again. */
 static void positions_raise(struct server_subscriber *subscriber, struct engine_event_id position) {
     for (struct server_subscription *s = subscriber->first; s != NULL; s = s->next_own) {
         if (engine_event_id_compare(s->after, position) < 0) {
@@ -252,7 +254,7 @@ static void positions_raise(struct server_subscriber *subscriber, struct engine_
     }
 }
 
-/* Adds them; *lowest gets down to where a resumed one begins. */
+/* Adds the subscriptions. Lowers *lowest to where a resumed one begins. */
 static bool subscribe_all(struct server_subscriber *subscriber, bool pattern,
                           const struct tn_bytes *names, uint32_t count,
                           struct engine_event_id newest, struct engine_event_id *lowest) {
@@ -283,7 +285,7 @@ static enum server_step subscribe(struct server_connection *connection, bool pat
     }
     if (resumes && subscriber != NULL &&
         (subscriber->behind ? subscriber->part_done > 0 : streams->parted)) {
-        schedule_yield(&connection->client); /* it has got a part of the event at hand */
+        schedule_yield(&connection->client); /* it has received a part of the current event */
         return SERVER_WAIT;
     }
     (void)engine_events_read(streams->engine, ENGINE_EVENTS_NEWEST, 0, NULL, NULL, &span);
@@ -304,7 +306,8 @@ static enum server_step subscribe(struct server_connection *connection, bool pat
     struct engine_event_id lowest = position;
     if (!subscribe_all(subscriber, pattern, names, count, span.newest, &lowest)) {
         server_reply_error(connection, "OVERLOADED no memory");
-        connection->leaving = true; /* some are there, some are not */
+        /* Out of memory after some of them were added: the client must reconnect. */
+        connection->leaving = true;
     }
     if (engine_event_id_compare(lowest, position) < 0) {
         server_subscriber_fall_behind(subscriber, lowest);
@@ -329,7 +332,7 @@ static void unsubscribe_one(struct server_connection *connection, bool pattern,
     uint8_t copy[SERVER_CHANNEL_MAX];
     struct server_subscription *s = subscription_find(connection->subscriber, pattern, name);
     if (s != NULL) {
-        /* The name may be the subscription's own. */
+        /* The name may be part of the subscription that is about to be freed. */
         memcpy(copy, name.at, name.len);
         name = tn_bytes_of(copy, name.len);
         subscription_remove(s);
@@ -349,7 +352,7 @@ static struct server_subscription *first_of(const struct server_connection *conn
 
 static void unsubscribe(struct server_connection *connection, bool pattern,
                         const struct tn_bytes *names, uint32_t count) {
-    if (count > SERVER_SUBSCRIPTIONS_MAX) { /* each is looked for among all that it has */
+    if (count > SERVER_SUBSCRIPTIONS_MAX) { /* each name is searched for among all subscriptions */
         server_reply_error(connection, "OVERLOADED at most %u names at once",
                            SERVER_SUBSCRIPTIONS_MAX);
         return;

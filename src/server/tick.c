@@ -7,8 +7,8 @@
 #include "server/slots.h"
 #include "server/write.h"
 
-/* A refusal, or no free slot, is dealt with from the queue of waiting clients: the client that wants the
- * tick is in the middle of being served. */
+/* If there is no free slot or the tick is refused, the queue of waiting clients tries again,
+ * because the client that needs the tick is being served now. */
 static void tick_submit(struct ticks *ticks) {
     static const struct tn_bytes word = {.at = (const uint8_t *)"TICK", .len = 4};
     struct server_client *client = &ticks->client;

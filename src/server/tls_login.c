@@ -23,7 +23,7 @@ struct access_login server_tls_login(const struct transport *transport,
     return search.login;
 }
 
-/* As OpenSSL does it in a handshake. */
+/* Verifies the certificate as OpenSSL does in a handshake. */
 static bool verifies(SSL_CTX *context, const SSL *ssl, X509 *certificate) {
     X509_STORE_CTX *check = X509_STORE_CTX_new();
     bool good = check != NULL &&

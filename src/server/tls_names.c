@@ -1,11 +1,11 @@
-/* The names in a client's certificate. OpenSSL has verified the certificate before the handshake ended;
- * a client that showed none has no names. */
+/* The names in a client's certificate, which OpenSSL verified in the handshake. A client without a
+ * certificate has no names. */
 #include <openssl/x509v3.h>
 #include <string.h>
 
 #include "server/transport_tls.h"
 
-/* A name with a NUL in it could be two different names to two programs: it is none. */
+/* A name that contains NUL could be two different names to two programs, so it is ignored. */
 static bool text_is(const ASN1_STRING *text, bool (*name)(void *ctx, struct tn_bytes name),
                     void *ctx) {
     const unsigned char *at = ASN1_STRING_get0_data(text);
@@ -14,7 +14,7 @@ static bool text_is(const ASN1_STRING *text, bool (*name)(void *ctx, struct tn_b
            name(ctx, tn_bytes_of(at, (size_t)len));
 }
 
-/* A subject with several common names is ambiguous, so none of them counts. */
+/* A subject with several common names is ambiguous, so all of them are ignored. */
 static bool common_name_is(const X509 *certificate, bool (*name)(void *ctx, struct tn_bytes name),
                            void *ctx) {
     const X509_NAME *subject = X509_get_subject_name(certificate);

@@ -126,7 +126,7 @@ static void on_written(uv_write_t *request, int status) {
 }
 
 static int plain_try_write(struct transport *transport, const void *bytes, size_t len) {
-    /* libuv wants a pointer that is not const; it only reads. */
+    /* libuv wants a pointer that is not const, but only reads. */
     union {
         const void *in;
         char *out;
@@ -146,7 +146,7 @@ static size_t plain_queued(const struct transport *transport) {
     return uv_stream_get_write_queue_size(&transport->handle.stream);
 }
 
-/* What a Unix-domain socket has taken is the peer's already. */
+/* Bytes that a Unix-domain socket has accepted are already the peer's. */
 static bool plain_unsent(const struct transport *transport) {
     int socket = -1;
     int bytes = 0;

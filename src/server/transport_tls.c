@@ -9,37 +9,40 @@
 #include "server/buffers.h"
 #include "server/log_line.h"
 
-#define BEHIND_MAX (64u * 1024u)   /* ciphertext behind the flight that is with libuv */
-#define SEALED_MAX (1024u * 1024u) /* of one call of OpenSSL; a chain of certificates is long */
-#define KEY_UPDATES_MAX 16u        /* that a client may send in a second */
-#define RECORD_HANDSHAKE 22        /* the first byte that a client of TLS sends */
+#define BEHIND_MAX (64u * 1024u) /* maximum ciphertext behind the flight that libuv is sending */
+/* Maximum output of one call of OpenSSL; a chain of certificates is long. */
+#define SEALED_MAX (1024u * 1024u)
+#define KEY_UPDATES_MAX 16u /* maximum KeyUpdates of a client in a second */
+#define RECORD_HANDSHAKE 22 /* the first byte that a client of TLS sends */
 
 struct tls_stream {
     struct server_tls *tls;
     struct transport *transport;
-    const struct transport_calls *calls; /* of the owner; those of the transport are ours */
+    /* Of the owner; the callbacks of the transport are set here. */
+    const struct transport_calls *calls;
     void *owner;
     SSL *ssl;
     TAILQ_ENTRY(tls_stream) place; /* in the queue for a handshake step */
-    const uint8_t *in;             /* ciphertext that has just been read */
+    const uint8_t *in;             /* ciphertext just read */
     size_t in_len;
-    uint8_t *flight; /* ciphertext that is with libuv; NULL: none */
-    uint8_t *behind; /* and what follows it */
+    uint8_t *flight; /* ciphertext that libuv is sending; NULL: none */
+    uint8_t *behind; /* ciphertext to send after `flight` */
     size_t behind_len;
-    const uint8_t *plain; /* of transport_write, which is under way if `writing` */
+    const uint8_t *plain; /* the bytes of the transport_write in progress if `writing` is set */
     size_t plain_len, plain_at;
     size_t
-        committed; /* bytes at the start of the next transport_write that are encrypted already */
+        /* Bytes at the beginning of the next transport_write that are already encrypted. */
+        committed;
     uint64_t updates_ms;  /* the start of the second in which KeyUpdates are counted */
-    uint32_t key_updates; /* that the client has sent in it */
+    uint32_t key_updates; /* KeyUpdates of the client in that second */
     bool writing;
-    bool seen;        /* the first bytes were TLS */
-    bool established; /* the handshake is over */
+    bool seen;        /* the first bytes were those of TLS */
+    bool established; /* the handshake is complete */
     bool failed;
     bool finished; /* goodbye was said */
     bool reading;  /* the owner wants to read */
     bool queued;
-    bool resumed; /* it has left the queue: its step is due */
+    bool resumed; /* it has left the queue and may take its handshake step */
 };
 
 /* ---- The BIO ---- */
@@ -48,7 +51,7 @@ static int memory_read(BIO *bio, char *out, int max) {
     struct tls_stream *stream = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
     if (stream->key_updates > KEY_UPDATES_MAX) {
-        return -1; /* OpenSSL would process all updates that have been read before it returns */
+        return -1; /* OpenSSL would process all updates that were read before it returns */
     }
     if (stream->in_len == 0) {
         BIO_set_retry_read(bio);
@@ -99,8 +102,8 @@ BIO_METHOD *transport_tls_method(void) {
 
 /* ---- Key updates ---- */
 
-/* OpenSSL calls it for each message. TLS 1.3 does not limit how often a client updates its keys, and
- * thousands of updates fit into a few reads. */
+/* Called by OpenSSL for each message. TLS 1.3 does not limit how often a client updates its keys,
+ * and thousands of updates fit into a few reads. */
 static void on_message(int sent, int version, int type, const void *bytes, size_t len, SSL *ssl,
                        void *ctx) {
     struct tls_stream *stream = ctx;
@@ -120,7 +123,7 @@ static void on_message(int sent, int version, int type, const void *bytes, size_
 
 /* ---- Ciphertext out ---- */
 
-/* Takes over the bytes. 0, or a code of libuv's. */
+/* Takes ownership of the bytes. 0, or an error code of libuv. */
 static int flight_send(struct tls_stream *stream, uint8_t *bytes, size_t len) {
     TN_ASSERT(stream->flight == NULL);
     stream->flight = bytes;
@@ -137,7 +140,7 @@ static int keep(struct tls_stream *stream, const uint8_t *bytes, size_t len) {
     size_t before = is_first ? 0 : stream->behind_len;
     TN_ASSERT(len > 0);
     if (!is_first && before + len > BEHIND_MAX) {
-        return UV_EPROTO; /* the client makes OpenSSL send, and does not read */
+        return UV_EPROTO; /* the client makes OpenSSL send, but does not read */
     }
     uint8_t *copy = realloc(is_first ? NULL : stream->behind, before + len);
     if (copy == NULL) {
@@ -152,8 +155,8 @@ static int keep(struct tls_stream *stream, const uint8_t *bytes, size_t len) {
     return 0;
 }
 
-/* Sends what OpenSSL has just made, or keeps it: *ret_left says whether all of it has left. 0, or a
- * code of libuv's. */
+/* Sends what OpenSSL has just produced, or keeps it. *ret_left tells whether all of it was sent. 0,
+ * or an error code of libuv. */
 static int pump(struct tls_stream *stream, bool *ret_left) {
     struct server_tls *tls = stream->tls;
     size_t len = tls->sealed_len;
@@ -170,7 +173,8 @@ static int pump(struct tls_stream *stream, bool *ret_left) {
     return sent < len ? keep(stream, tls->sealed + sent, len - sent) : 0;
 }
 
-/* Encrypts up to a batch into the loop's buffer. Bytes taken, or a code of libuv's. */
+/* Encrypts up to a batch into the loop's buffer. Returns the bytes encrypted, or an error code of
+ * libuv. */
 static ssize_t seal(struct tls_stream *stream, const uint8_t *bytes, size_t len) {
     size_t take = len < SERVER_TLS_BATCH ? len : SERVER_TLS_BATCH;
     size_t wrote = 0;
@@ -186,7 +190,7 @@ static ssize_t seal(struct tls_stream *stream, const uint8_t *bytes, size_t len)
     return (ssize_t)take;
 }
 
-/* The next batch of a transport_write. False: it failed. */
+/* Sends the next batch of a transport_write. False: it failed. */
 static bool batch_send(struct tls_stream *stream) {
     ssize_t took =
         seal(stream, stream->plain + stream->plain_at, stream->plain_len - stream->plain_at);
@@ -268,7 +272,8 @@ static int tls_write(struct transport *transport, void *bytes, size_t len) {
     if (stream->established && stream->flight == NULL && (stream->failed || !batch_send(stream))) {
         return UV_EPROTO;
     }
-    stream->writing = true; /* else the flight, or the end of the handshake, goes on with it */
+    /* Otherwise the end of the flight or of the handshake continues with it. */
+    stream->writing = true;
     return 0;
 }
 
@@ -293,7 +298,7 @@ static void queue_leave(struct tls_stream *stream) {
     }
 }
 
-/* Once a turn of the loop. */
+/* Runs once in a turn of the loop. */
 static void on_soon(uv_idle_t *soon) {
     struct server_tls *tls = soon->data;
     tls->spent_ns = 0;
@@ -335,8 +340,8 @@ static void log_failure(struct tls_stream *stream, const char *reason, const cha
     }
 }
 
-/* Closes the stream, from the owner's point of view. An alert says why, if OpenSSL made one. For the owner
- * UV_ENOBUFS means that it gave no buffer, so a failure must have another code. */
+/* Fails the stream; the owner is told `code`. If OpenSSL has produced an alert, it is sent.
+ * UV_ENOBUFS would tell the owner that it gave no buffer, so a failure has another code. */
 static void fail(struct tls_stream *stream, int code) {
     bool left;
     (void)pump(stream, &left);
@@ -371,7 +376,7 @@ static const char *foreign_text(const uint8_t *bytes, size_t len) {
     return "the client does not speak TLS";
 }
 
-/* False: the stream has failed, and may be closing. */
+/* Takes a handshake step. False: the stream has failed, and may be closing. */
 static bool handshake(struct tls_stream *stream) {
     struct transport *transport = stream->transport;
     bool left;
@@ -402,8 +407,8 @@ static bool handshake(struct tls_stream *stream) {
     return !transport_is_closing(transport);
 }
 
-/* Decrypts all that there is: how many bytes. *ret_end is 0, or UV_EOF or UV_EPROTO for what comes
- * after them. */
+/* Decrypts all available bytes and returns their number. *ret_end is 0, or UV_EOF or UV_EPROTO if
+ * that follows the bytes. */
 static size_t unseal(struct tls_stream *stream, size_t room, int *ret_end) {
     size_t total = 0;
     *ret_end = 0;
@@ -526,7 +531,8 @@ void transport_tls_finish(struct transport *transport) {
     }
 }
 
-/* Says goodbye, if that can be sent at once: so the client knows that nothing was cut off. */
+/* Sends close_notify if that is possible at once, so that the client knows that it has received
+ * everything. */
 static void tls_close(struct transport *transport) {
     struct tls_stream *stream = transport->tls;
     TN_ASSERT(!transport_is_closing(transport));

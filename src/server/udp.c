@@ -42,7 +42,7 @@ void udp_send(struct udp_exchange *exchange, const void *bytes, size_t len,
 
 /* ---- Datagrams ---- */
 
-/* The holder: of n ids another one than of one id, and another one for each n. */
+/* Derives the holder. A request for n ids has a holder of its own for each n. */
 static bool exchange_identify(struct udp_exchange *exchange,
                               const struct protocol_udp_request *request, char *detail) {
     struct server_udp *udp = exchange->udp;
@@ -86,7 +86,8 @@ static void datagram_take(struct server_udp *udp, struct tn_bytes datagram,
     struct protocol_udp_request request;
     char detail[PROTOCOL_DETAIL] = "";
     bool allowed = udp_networks_have(&udp->allow, &source);
-    if (udp->listed_only && !allowed) { /* before it takes a bucket that others need */
+    /* Checked before it takes a bucket that other sources need. */
+    if (udp->listed_only && !allowed) {
         counted[SERVER_UDP_UNLISTED]++;
         return;
     }
@@ -131,7 +132,7 @@ static void on_datagram(uv_udp_t *socket, ssize_t len, const uv_buf_t *buffer,
                         const struct sockaddr *peer, unsigned flags) {
     struct server_udp *udp = socket->data;
     if (len < 0 || peer == NULL) {
-        return; /* nothing came, or an error that a later datagram will show again */
+        return; /* no datagram, or an error that a later datagram will show again */
     }
     if (!udp->server->once.owns) {
         return; /* another node of the cluster answers */

@@ -13,7 +13,8 @@
 /* ---- The pool ---- */
 
 static const char *policy_fault(const struct kernel_pool_view *view) {
-    const struct kernel_policy *policy = &view->policy; /* a scope's is that of its template */
+    /* A scope has its template's policy with its own options in place. */
+    const struct kernel_policy *policy = &view->policy;
     if (policy->of[KERNEL_OPTION_KIND] != KERNEL_RANGE) {
         return "the pool contains names, not numbers";
     }
@@ -70,7 +71,7 @@ static void exchange_finish(struct udp_exchange *exchange) {
     uint8_t out[PROTOCOL_UDP_REPLY_MAX];
     enum tn_result code = exchange->code;
     if (code != TN_R_OK && tn_result_outcome(code) == TN_UNKNOWN) {
-        /* The node hears nothing, asks again, and is told then. */
+        /* The node gets no reply and sends the request again. */
         server->counters.datagrams[SERVER_UDP_UNKNOWN]++;
         udp_exchange_end(exchange);
         return;
@@ -119,7 +120,8 @@ static enum server_step exchange_ask(struct udp_exchange *exchange) {
 
 /* ---- Its answer ---- */
 
-/* The ids of the lease. False: it has others than were asked for, or has ended meanwhile. */
+/* Takes the ids of the lease. False: their number is another one than requested, or the lease has
+ * ended. */
 static bool ids_take(struct udp_exchange *exchange, const struct server_slot *slot) {
     struct server_udp *udp = exchange->udp;
     uint32_t found = 0;
@@ -137,14 +139,15 @@ static bool ids_take(struct udp_exchange *exchange, const struct server_slot *sl
     for (uint32_t i = 0; i < found; i++) {
         const struct kernel_value *value = &udp->values[i].value;
         if (value->name_len > 0 || value->number >= PROTOCOL_UDP_NO_ID) {
-            return false; /* the pool is not what it was at the start */
+            return false; /* the pool has changed since the start */
         }
         exchange->ids[i] = (uint32_t)value->number;
     }
     return true;
 }
 
-/* What an operation id brings back counts if it is so now: the lease is live under this epoch. */
+/* The result remembered for an operation id counts only if it still holds: the lease is live under
+ * this epoch. */
 static bool replay_holds(struct udp_exchange *exchange, const struct kernel_result *result) {
     struct engine *engine = exchange->udp->server->engine;
     struct engine_lease lease;
@@ -182,7 +185,7 @@ static void exchange_run(struct server_client *client) {
                 return; /* and runs again */
             }
             exchange->asked = true;
-            exchange_collect(exchange); /* what was refused at once */
+            exchange_collect(exchange); /* the write may have been refused at once */
         }
         if (client->inflight > 0) {
             return;

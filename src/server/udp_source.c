@@ -108,13 +108,13 @@ bool server_udp_allow_any(const char *text) {
 static void bucket_fill(const struct udp_rate *rate, struct udp_bucket *bucket, uint64_t now_ms) {
     uint64_t most = rate->burst * 1000;
     uint64_t gone_ms = now_ms - bucket->filled_ms;
-    /* A thousandth of a request for each millisecond and request a second. */
+    /* One millisecond at one request a second gives a thousandth of a request. */
     uint64_t more = gone_ms > most ? most : gone_ms * rate->per_second;
     bucket->tokens = bucket->tokens + more > most ? most : bucket->tokens + more;
     bucket->filled_ms = now_ms;
 }
 
-/* The source's own bucket, or an empty or full one. */
+/* The bucket of the source, or one that is empty or full and can be reused. */
 static struct udp_bucket *bucket_find(struct udp_rate *rate, const struct udp_source *source,
                                       uint64_t now_ms) {
     uint64_t set = tn_hash64(source->at, sizeof source->at, 0) % (UDP_SOURCES / UDP_WAYS);
@@ -145,7 +145,7 @@ bool udp_rate_take(struct udp_rate *rate, const struct udp_source *source, uint6
         return true;
     }
     if (!is_four(source)) {
-        memset(who.at + 8, 0, 8); /* a host that has one address of a /64 has all of them */
+        memset(who.at + 8, 0, 8); /* a host with one address of a /64 has all of them */
     }
     struct udp_bucket *bucket = bucket_find(rate, &who, now_ms > 0 ? now_ms : 1);
     if (bucket == NULL || bucket->tokens < 1000) {

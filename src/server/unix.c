@@ -18,8 +18,8 @@ static int socket_make(void) {
     return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-/* Whether a process accepts connections there: 0 if not (it is stale), else an errno; EADDRINUSE if
- * one does. */
+/* Whether a process accepts connections there. 0: no, the socket is stale. EADDRINUSE: yes.
+ * Otherwise an errno. */
 static int probe(const struct sockaddr_un *address) {
     int fd = socket_make();
     int error = 0;
@@ -27,7 +27,7 @@ static int probe(const struct sockaddr_un *address) {
         return errno;
     }
     bool connected = connect(fd, (const struct sockaddr *)address, sizeof *address) == 0;
-    if (connected || errno == EAGAIN) { /* that one: its backlog is full */
+    if (connected || errno == EAGAIN) { /* EAGAIN: a process listens, but its backlog is full */
         error = EADDRINUSE;
     } else if (errno != ECONNREFUSED) {
         error = errno;
@@ -36,7 +36,7 @@ static int probe(const struct sockaddr_un *address) {
     return error;
 }
 
-/* Makes sure that nothing is at the path, or says why something stays there. */
+/* Makes sure that there is no file at the path, or says why one has to stay. */
 static enum unix_result clear(const struct os *os, const struct sockaddr_un *address, char *reason,
                               size_t room) {
     struct stat file;
@@ -72,8 +72,7 @@ enum unix_result unix_bind(const struct os *os, const char *path, struct unix_so
         return result;
     }
     int fd = socket_make();
-    /* On Linux the file gets the mode that the socket has when it is bound: there is no moment in
-     * which others could connect. */
+    /* On Linux the file gets the mode of the socket at bind(), so at no time can others connect. */
     if (fd < 0 || fchmod(fd, S_IRUSR | S_IWUSR) != 0 ||
         bind(fd, (const struct sockaddr *)&address, sizeof address) != 0 ||
         lstat(path, &file) != 0) {

@@ -18,10 +18,10 @@
 #include "server/users.h"
 #include "server/write.h"
 
-#define SALT_TEXT 32u /* base64 of a salt, and its end */
+#define SALT_TEXT 32u /* base64 of a salt, with its NUL */
 #define HASH_BYTES 32u
 #define HASH_TEXT 64u
-#define USERS_PAGE 100u /* of USER LIST at most: patterns can be long */
+#define USERS_PAGE 100u /* maximum users in a page of USER LIST: patterns can be long */
 
 /* ---- Who may, and whose user it is ---- */
 
@@ -59,7 +59,7 @@ struct hashing {
     struct server_owners *owners;
     struct server_writes *writes;
     struct server_slot *slot;
-    struct kernel_command command; /* its texts are below */
+    struct kernel_command command; /* its texts are in the fields below */
     bool done;
     uint32_t secret_len;
     char secret[ACCESS_SECRET_MAX];
@@ -68,7 +68,7 @@ struct hashing {
     char pools[KERNEL_PATTERNS_MAX], holders[KERNEL_PATTERNS_MAX], note[KERNEL_NOTE_MAX];
 };
 
-/* As crypto_pwhash_str writes it, with a salt of our own. */
+/* Hashes like crypto_pwhash_str, with a given salt. */
 static bool hash_salted(struct hashing *h) {
     uint8_t salt[crypto_pwhash_SALTBYTES], hash[HASH_BYTES];
     char salt_text[SALT_TEXT], hash_text[HASH_TEXT];
@@ -110,7 +110,7 @@ static void hash_refuse(struct hashing *h, enum tn_result code, const char *deta
     server_answer_job(h->owners, h->slot, &w);
 }
 
-/* Users may have changed while the secret was hashed: the client needs the same rights as before. */
+/* Users may have changed while the secret was hashed: the client still needs the same rights. */
 static bool is_allowed_still(const struct hashing *h) {
     const struct access *access = h->owners->access;
     const struct server_client *client = h->slot->client;
@@ -156,7 +156,7 @@ static struct tn_bytes keep(char *to, struct tn_bytes text) {
     return tn_bytes_of(to, text.len);
 }
 
-/* The lengths are within their bounds: the parser has seen to it. */
+/* The parser has checked the lengths. */
 static struct hashing *hashing_of(struct server_request *request) {
     const struct kernel_command *command = &request->call.command;
     struct hashing *h = calloc(1, sizeof *h);
@@ -179,7 +179,7 @@ static struct hashing *hashing_of(struct server_request *request) {
     return h;
 }
 
-/* USER ADD and USER SET. The client's later commands wait for the answer, as behind WAIT. */
+/* USER ADD and USER SET. Later commands of the client wait for the answer. */
 enum tn_result write_user(struct server_request *request) {
     struct server_owners *owners = request->owners;
     struct tn_bytes secret = request->call.secret;
@@ -254,7 +254,8 @@ enum tn_result read_whoami(struct server_request *request) {
     return user_write(request->owners->engine, request->w, request->user, &request->client->login);
 }
 
-/* The user at this one or behind it, and in *place how many structs were passed; NULL: there is none. */
+/* The first user at this struct or behind it that exists; *place counts the structs. NULL: there is
+ * none. */
 static const struct access_user *user_live(const struct access_user *user, uint64_t *place) {
     for (; user != NULL && user->role == PROTOCOL_NOBODY; user = user->next) {
         *place += 1;
@@ -262,7 +263,7 @@ static const struct access_user *user_live(const struct access_user *user, uint6
     return user;
 }
 
-/* The cursor counts structs, which stay where they are. */
+/* The cursor counts structs, which never move. */
 enum tn_result read_users(struct server_request *request) {
     struct engine *engine = request->owners->engine;
     struct protocol_writer *w = request->w;

@@ -21,7 +21,8 @@ static bool page_put(struct server *server, const struct kernel_user_view *page,
     return good;
 }
 
-/* The number is read before the users: a change in between is seen again. */
+/* The position is read before the users, so that a change in between is noticed by the next
+ * call. */
 static void users_take(struct server *server, uint64_t lsn) {
     struct kernel_user_view page[PAGE];
     uint64_t cursor = 0;
@@ -30,7 +31,8 @@ static void users_take(struct server *server, uint64_t lsn) {
     access_users_begin(&server->access);
     do {
         if (engine_users_list(server->engine, &cursor, page, PAGE, &count) != TN_R_OK) {
-            return; /* it has stopped, and nobody is served; or it begins, and will be asked again */
+            /* The engine has halted and serves no one, or it starts and this is called again. */
+            return;
         }
         good = page_put(server, page, count) && good;
     } while (cursor != 0);

@@ -26,7 +26,7 @@ void server_writes_init(struct server_writes *writes, struct engine *engine,
 
 /* ---- Holders ---- */
 
-/* A pool that is not there is the kernel's to refuse. A lease that an earlier version granted under a
+/* The kernel refuses a pool that does not exist. A lease that an earlier version granted under a
  * MAC address as it was written is found as long as it lives. */
 enum tn_result server_holder_derive(struct engine *engine, struct tn_bytes pool,
                                     struct tn_bytes meta, char holder[KERNEL_HOLDER_MAX],
@@ -61,8 +61,8 @@ static enum tn_result holder_derive(struct server_request *request,
 
 /* ---- Submission ---- */
 
-/* A command that the committed state refuses is answered at once, unless an earlier write of the client
- * is under way. */
+/* Answers a command at once if the committed state refuses it and no earlier write of the client is
+ * in flight. */
 static bool write_refused(struct server_request *request) {
     struct server_slot *slot = request->slot;
     if (request->client->first != slot ||
@@ -104,7 +104,7 @@ enum tn_result server_write_submit(struct server_request *request) {
     return code;
 }
 
-/* Whether the user may do it, and in whose name it is logged. */
+/* Whether the user may execute the command, and the user name to log with it. */
 static enum tn_result write_judge(struct server_request *request) {
     const struct access_user *user = request->user;
     struct kernel_command *command = &request->call.command;
@@ -143,8 +143,8 @@ enum server_step server_write(struct server_request *request) {
     if (code == TN_R_OK) {
         code = server_handlers[request->row->id].write(request);
     }
-    /* The batch that is being filled is full. Refusing would punish the client that asked last
-     * for what others have sent: it waits for the next batch instead. */
+    /* The current batch is full. The client waits for the next batch: a refusal would punish the
+     * client that came last for the requests of others. */
     if (request->full) {
         server_slot_return(client);
         schedule_wait(client);
