@@ -167,29 +167,49 @@ static ssize_t wire_recv(struct cli_client *client, void *out, size_t len) {
                                : recv(client->socket, out, len, 0);
 }
 
-/* The secret is in the environment or in a file, never on the command line, which others may see.
- * False: there is none. */
-static bool secret_find(char out[SECRET_MAX + 1]) {
+/* The secret is in the environment or in a file, never on the command line, which others may see. Empty:
+ * there is none. Not 0: the error of a file that cannot be read; a server may need no log-in all the same. */
+static int secret_find(char out[SECRET_MAX + 1]) {
     const char *secret = getenv("TENURE_SECRET");
     const char *path = getenv("TENURE_SECRET_FILE");
+    int error = 0;
     out[0] = '\0';
     if (secret != NULL) {
         (void)snprintf(out, SECRET_MAX + 1, "%s", secret);
-    } else if (path != NULL) {
+    } else if (path != NULL && path[0] != '\0') {
         FILE *file = fopen(path, "re");
-        if (file != NULL && fgets(out, SECRET_MAX + 1, file) != NULL) {
-            out[strcspn(out, "\r\n")] = '\0';
+        if (file == NULL || (fgets(out, SECRET_MAX + 1, file) == NULL && ferror(file) != 0)) {
+            error = errno;
         }
+        out[strcspn(out, "\r\n")] = '\0';
         if (file != NULL) {
             (void)fclose(file);
         }
     }
-    return out[0] != '\0';
+    return error;
 }
 
 static bool begins(struct tn_bytes text, const char *word) {
     size_t len = strlen(word);
     return text.len >= len && memcmp(text.at, word, len) == 0;
+}
+
+/* What a server says that wants a log-in is for programs. `error`: of the file with the secret. */
+static enum cli_link login_fail(struct cli_client *client, struct tn_bytes reply, int error) {
+    char file[320] = "";
+    client->login = true;
+    if (error != 0) {
+        (void)snprintf(file, sizeof file, "TENURE_SECRET_FILE %.200s: %s\n",
+                       getenv("TENURE_SECRET_FILE"), strerror(error));
+    }
+    return fail(client, CLI_LINK_UNREACHABLE,
+                "the server refuses: %s\n%s"
+                "set TENURE_USER, and TENURE_SECRET or TENURE_SECRET_FILE, to the name and "
+                "secret of a user of this server",
+                begins(reply, "NOAUTH")
+                    ? "NOAUTH it has users, and this client has not logged in"
+                    : "WRONGPASS there is no such user, or its secret is another",
+                file);
 }
 
 /* HELLO 3; the peer must be a Tenure server: a write must not go to some other server that happens
@@ -198,7 +218,8 @@ static enum cli_link greet(struct cli_client *client, const struct cli_settings 
                            uint64_t timeout_ms) {
     char secret[SECRET_MAX + 1] = "";
     const char *user = getenv("TENURE_USER");
-    bool login = !settings->no_login && secret_find(secret);
+    int error = settings->no_login ? 0 : secret_find(secret);
+    bool login = secret[0] != '\0';
     user = user != NULL && user[0] != '\0' ? user : "default";
     const struct tn_bytes words[] = {tn_bytes_of("HELLO", 5),
                                      tn_bytes_of("3", 1),
@@ -208,6 +229,7 @@ static enum cli_link greet(struct cli_client *client, const struct cli_settings 
                                      tn_bytes_of(user, strlen(user)),
                                      tn_bytes_of(secret, strlen(secret))};
     enum cli_link asked = cli_client_call(client, words, login ? 7 : 4, timeout_ms);
+    explicit_bzero(secret, sizeof secret);
     if (asked == CLI_LINK_LOST && client->tls == NULL &&
         strstr(client->error, "connection") != NULL) {
         size_t len = strlen(client->error);
@@ -221,15 +243,12 @@ static enum cli_link greet(struct cli_client *client, const struct cli_settings 
     if (client->reader.nodes[0].type == CLI_ERROR) {
         struct tn_bytes reply = cli_node_text(&client->reader, 0);
         struct cli_text text = {.at = NULL};
-        client->login = begins(reply, "NOAUTH") || begins(reply, "WRONGPASS");
+        if (begins(reply, "NOAUTH") || begins(reply, "WRONGPASS")) {
+            return login_fail(client, reply, error);
+        }
         cli_text_clean(&text, reply);
-        (void)fail(
-            client, CLI_LINK_UNREACHABLE, "the server refuses: %.150s%s",
-            text.failed ? "" : text.at,
-            client->login
-                ? "\nset TENURE_USER, and TENURE_SECRET or TENURE_SECRET_FILE, to the name and "
-                  "secret of a user of this server"
-                : "");
+        (void)fail(client, CLI_LINK_UNREACHABLE, "the server refuses: %.150s",
+                   text.failed ? "" : text.at);
         cli_text_free(&text);
         return CLI_LINK_UNREACHABLE;
     }

@@ -267,6 +267,9 @@ class Matrix(World):
         with open(path, "w", encoding="ascii") as file:
             file.write(SECRET + "\n")
         self.assertEqual(run(TENURE_USER="reader", TENURE_SECRET_FILE=path).returncode, 0)
+        got = run(TENURE_USER="reader", TENURE_SECRET_FILE=path + ".not")
+        self.assertEqual(got.returncode, 44)
+        self.assertIn(b"TENURE_SECRET_FILE %s.not: No such file" % path.encode(), got.stdout)
 
 
 class Narrow(World):
