@@ -43,6 +43,7 @@ struct cli_settings {
     uint64_t watch_ms;       /* from one round of --watch to the next; 0: once */
     const char *secret_file; /* that has the secret in the request; NULL: it was typed */
     bool no_login;           /* the secret of the environment stays here */
+    bool (*is_server_variable)(const char *name); /* whether `tenured` reads it; NULL: not known */
 };
 
 #define CLI_HOST "127.0.0.1"
@@ -53,6 +54,8 @@ struct cli_settings {
  * TENURE_SOCKET, which overrides them. False: a variable is invalid; standard error has the reason.
  * */
 bool cli_settings_init(struct cli_settings *settings, const struct os *os);
+/* Whether a client of Tenure reads this environment variable. */
+bool cli_settings_variable(const char *name);
 /* Another server: HOST:PORT. False: it is not one. */
 bool cli_settings_address(struct cli_settings *settings, struct tn_bytes address);
 /* Parses the option at argv[*at] with its value: 1, and *at is after them. 0: not one of these

@@ -34,8 +34,9 @@
 #define MARGIN_MIN_MS 500u
 #define MARGIN_MAX_MS 3000u
 #define KILL_AFTER_MS 10000u
-#define END_MS 5000u      /* for RELEASE or ACK */
-#define END_LOST_MS 1500u /* the same if the server could not be reached before */
+#define END_MS 5000u        /* for RELEASE or ACK */
+#define END_LOST_MS 1500u   /* the same if the server could not be reached before */
+#define END_STUCK_MS 15000u /* the same for an ACK without which the values stay away for good */
 
 struct keeping {
     struct cli_run_options options;
@@ -53,6 +54,7 @@ struct keeping {
     bool renew_runs;
     bool started, exited, over, unproven;
     bool revoked; /* the server has said so: acknowledged at the end */
+    bool endless; /* and its notice has no end */
     bool lost;
     bool troubled; /* the last renewal failed, and it was said */
     int code;
@@ -161,6 +163,7 @@ static void note_take(struct keeping *keeping, const struct cli_run_note *note) 
     case CLI_RUN_NOTE_REVOKED:
         lose(keeping, "was revoked", "");
         keeping->revoked = true;
+        keeping->endless = note->until_ms == 0;
         wind_up(keeping,
                 note->until_ms != 0 ? before(note->until_ms, keeping->margin_ms) : UINT64_MAX);
         break;
@@ -223,12 +226,16 @@ static void main_ended(struct keeping *keeping) {
     wind_up(keeping, keeping->live.kill_at_ms);
 }
 
-/* If the guardian was killed, the status of the main process is unknown; it died with it. */
+/* If the guardian was killed, the status of the main process is unknown; it died with it. After a loss it
+ * is this process that may have killed it. */
 static void over(struct keeping *keeping, bool unproven) {
     keeping->over = true;
     keeping->unproven = keeping->unproven || unproven;
     if (keeping->started && !keeping->exited) {
-        (void)fprintf(stderr, "tenure run: tenure-guardian was killed, and with it the command\n");
+        if (!keeping->lost) {
+            (void)fprintf(stderr,
+                          "tenure run: tenure-guardian was killed, and with it the command\n");
+        }
         keeping->code = CLI_RUN_EXIT_SIGNAL + SIGKILL;
     }
 }
@@ -244,7 +251,8 @@ static void job_look(struct keeping *keeping) {
             start_failed(keeping);
             break;
         case RUN_JOB_STOPPED:
-            if (!cli_run_terminal_stop(&keeping->terminal, keeping->job.status)) {
+            if (!cli_run_terminal_stop(&keeping->terminal, keeping->job.status,
+                                       keeping->job.main)) {
                 run_job_signal(&keeping->job, SIGCONT);
             }
             break;
@@ -414,9 +422,13 @@ static void finish(struct keeping *keeping) {
         return;
     }
     bool quick = keeping->lost && !keeping->revoked;
-    enum cli_run_answer answer =
-        cli_run_lease_end(&keeping->lease, keeping->revoked, now + (quick ? END_LOST_MS : END_MS));
-    if (answer == CLI_RUN_AGAIN && !keeping->lost) {
+    uint64_t time = quick ? END_LOST_MS : keeping->endless ? END_STUCK_MS : END_MS;
+    enum cli_run_answer answer = cli_run_lease_end(&keeping->lease, keeping->revoked, now + time);
+    if (answer == CLI_RUN_AGAIN && keeping->revoked) {
+        (void)fprintf(
+            stderr, "tenure run: the revocation of lease %s could not be acknowledged; %s\n", id,
+            keeping->endless ? "an operator has to RECLAIM it" : "it ends with its notice");
+    } else if (answer == CLI_RUN_AGAIN && !keeping->lost) {
         (void)fprintf(stderr, "tenure run: lease %s could not be released; it is left to expire\n",
                       id);
     }

@@ -9,18 +9,17 @@
 
 #define NAME_BYTES (sizeof "TENURE_" + KERNEL_POOL_MAX)
 
-static bool name_is_taken(const char *name) {
-    static const char *const taken[] = {
-        "TENURE_LEASE", "TENURE_EPOCH",  "TENURE_VALUES", "TENURE_TOKEN",       "TENURE_URL",
-        "TENURE_HOST",  "TENURE_PORT",   "TENURE_SOCKET", "TENURE_USER",        "TENURE_SECRET",
-        "TENURE_CA",    "TENURE_RUN_ID", "TENURE_DATA",   "TENURE_SECRET_FILE", "TENURE_INSECURE",
-    };
+/* Here, for a client that the command starts, or for a server. */
+static bool name_is_taken(const struct cli_settings *settings, const char *name) {
+    static const char *const taken[] = {"TENURE_LEASE", "TENURE_EPOCH",  "TENURE_VALUES",
+                                        "TENURE_TOKEN", "TENURE_RUN_ID", "TENURE_INSECURE"};
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
         if (strcmp(name, taken[i]) == 0) {
             return true;
         }
     }
-    return false;
+    return cli_settings_variable(name) ||
+           (settings->is_server_variable != NULL && settings->is_server_variable(name));
 }
 
 static void pool_name(const char *pool, char out[NAME_BYTES]) {
@@ -69,7 +68,7 @@ static void pool_put(struct texts *texts, const struct cli_run_lease *lease, uin
             return;
         }
     }
-    if (name_is_taken(name)) {
+    if (name_is_taken(lease->settings, name)) {
         return;
     }
     cli_text_printf(&texts->text, "%s=%s", name, lease->values[first]);

@@ -327,40 +327,46 @@ static uint64_t patience_ms(const struct cli_run_lease *lease,
     return timeout == CLI_NO_TIMEOUT ? CLI_NO_TIMEOUT : timeout + options->wait_s * 1000;
 }
 
+static enum cli_run_answer alloc_ask(struct cli_run_lease *lease,
+                                     const struct cli_run_options *options,
+                                     struct cli_client *client) {
+    struct cli_words words = {.at = NULL};
+    char wait[24];
+    enum cli_run_answer answer = CLI_RUN_REFUSED;
+    (void)snprintf(wait, sizeof wait, "%llu", (unsigned long long)options->wait_s);
+    alloc_words(&words, lease, options, wait);
+    if (words.failed) {
+        (void)fprintf(stderr, "tenure run: out of memory\n");
+    } else {
+        lease->first_ms = lease->first_ms == 0 ? cli_run_now_ms(lease->settings) : lease->first_ms;
+        answer = answer_of(
+            client, cli_client_call(client, words.at, words.count, patience_ms(lease, options)));
+    }
+    if (answer == CLI_RUN_OK) {
+        answer = grant_take(lease, options, client, lease->first_ms)
+                     ? ttl_check(lease, client, lease->first_ms)
+                     : CLI_RUN_REFUSED;
+    }
+    cli_words_free(&words);
+    return answer;
+}
+
 /* A repeated request must have the same words, and may get the answer to the first: the pools are looked
  * at once, and the ttl counts from the first request. */
 static enum cli_run_answer alloc_once(struct cli_run_lease *lease,
                                       const struct cli_run_options *options,
                                       struct cli_client *client, const atomic_bool *leaving) {
-    struct cli_words words = {.at = NULL};
-    char wait[24];
     enum cli_run_answer answer = CLI_RUN_OK;
     if (lease->first_ms == 0) {
         answer = pools_check(lease, options, client);
     }
-    if (answer != CLI_RUN_OK) {
-        return answer;
+    if (answer == CLI_RUN_OK) {
+        answer = alloc_ask(lease, options, client);
     }
-    (void)snprintf(wait, sizeof wait, "%llu", (unsigned long long)options->wait_s);
-    alloc_words(&words, lease, options, wait);
-    if (words.failed) {
-        (void)fprintf(stderr, "tenure run: out of memory\n");
-        answer = CLI_RUN_REFUSED;
-    } else {
-        lease->first_ms = lease->first_ms == 0 ? cli_run_now_ms(lease->settings) : lease->first_ms;
-        answer = answer_of(
-            client, cli_client_call(client, words.at, words.count, patience_ms(lease, options)));
-        if (answer == CLI_RUN_OK) {
-            answer = grant_take(lease, options, client, lease->first_ms)
-                         ? ttl_check(lease, client, lease->first_ms)
-                         : CLI_RUN_REFUSED;
-        }
-        if (answer != CLI_RUN_OK && client->reader.node_count > 0 && is_refusal(client) &&
-            !atomic_load(leaving)) {
-            refusal_print(client);
-        }
+    if (answer != CLI_RUN_OK && client->reader.node_count > 0 && is_refusal(client) &&
+        !atomic_load(leaving)) {
+        refusal_print(client);
     }
-    cli_words_free(&words);
     return answer;
 }
 

@@ -82,11 +82,24 @@ static bool has_shell(void) {
     return false;
 }
 
+/* `tenure` runs in the background and was put into the foreground: a shell that finds it running sends no
+ * SIGCONT, so what tells is that the command wants the terminal. */
+static bool wants_foreground(struct cli_run_terminal *terminal, int signal, pid_t group) {
+    if ((signal != SIGTTIN && signal != SIGTTOU) || group <= 0 || !has_foreground()) {
+        return false;
+    }
+    terminal->foreground = tcsetpgrp(STDIN_FILENO, group) == 0;
+    return terminal->foreground;
+}
+
 /* The rest of our group stops as it would have if the terminal had sent the signal to us: a script that
  * waits for us, for one. */
-bool cli_run_terminal_stop(struct cli_run_terminal *terminal, int signal) {
+bool cli_run_terminal_stop(struct cli_run_terminal *terminal, int signal, pid_t group) {
     if ((signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU) || !isatty(STDIN_FILENO)) {
         return true;
+    }
+    if (wants_foreground(terminal, signal, group)) {
+        return false;
     }
     if (!has_shell()) { /* the others would only stop it again */
         return signal != SIGTSTP;

@@ -25,9 +25,10 @@ void cli_run_terminal_look(struct cli_run_terminal *terminal);
 bool cli_run_terminal_ends(const struct cli_run_terminal *terminal, int signal);
 /* The next signal to pass on; 0: none is there. */
 int cli_run_terminal_signal(const struct cli_run_terminal *terminal);
-/* The command was stopped by `signal`: stops this process too, if a shell watches it. False: no shell
- * will continue the command, so it has to be continued now. */
-bool cli_run_terminal_stop(struct cli_run_terminal *terminal, int signal);
+/* The command, whose process group is `group` (0: there is none yet), was stopped by `signal`: stops this
+ * process too, if a shell watches it. False: no shell will continue the command, or it has got the
+ * terminal that it wanted, so it has to be continued now. */
+bool cli_run_terminal_stop(struct cli_run_terminal *terminal, int signal, pid_t group);
 /* This process was continued: the command gets the terminal if `tenure` has it. */
 void cli_run_terminal_continue(struct cli_run_terminal *terminal, pid_t group);
 /* The command has ended. */

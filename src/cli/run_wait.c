@@ -42,7 +42,7 @@ static void signals_take(struct wait *wait, struct cli_run_terminal *terminal) {
         if (cli_run_terminal_ends(terminal, signal)) {
             leave(wait, signal);
         } else if (signal == SIGTSTP) {
-            (void)cli_run_terminal_stop(terminal, signal);
+            (void)cli_run_terminal_stop(terminal, signal, 0);
         }
     }
 }

@@ -184,6 +184,19 @@ bool cli_settings_address(struct cli_settings *settings, struct tn_bytes address
            address_set(settings, text, strlen(text));
 }
 
+bool cli_settings_variable(const char *name) {
+    static const char *const names[] = {"TENURE_URL",       "TENURE_HOST",       "TENURE_PORT",
+                                        "TENURE_SOCKET",    "TENURE_TLS",        "TENURE_CA_FILE",
+                                        "TENURE_CERT_FILE", "TENURE_KEY_FILE",   "TENURE_USER",
+                                        "TENURE_SECRET",    "TENURE_SECRET_FILE"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* NULL: it is not set. */
 static const char *variable(const char *name) {
     const char *value = getenv(name);

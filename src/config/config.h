@@ -156,6 +156,9 @@ struct config_row config_row(unsigned setting);
 unsigned config_find(const char *name);
 void config_flag_name(const struct config_row *row, char out[CONFIG_NAME_MAX]);
 void config_environment_name(const struct config_row *row, char out[CONFIG_NAME_MAX]);
+/* Whether the server reads this environment variable. */
+bool config_is_variable(const char *name);
+#define CONFIG_AMQP_PASSWORD_VARIABLE "TENURE_AMQP_PASSWORD" /* a secret, so it is no setting */
 /* False: `reason` says why not. */
 bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_number,
                   char reason[CONFIG_REASON_MAX]);

@@ -96,6 +96,18 @@ void config_environment_name(const struct config_row *row, char out[CONFIG_NAME_
     }
 }
 
+bool config_is_variable(const char *name) {
+    char known[CONFIG_NAME_MAX];
+    for (unsigned i = 0; i < CONFIG_COUNT; i++) {
+        struct config_row row = config_row(i);
+        config_environment_name(&row, known);
+        if (row.type != CONFIG_FLAG && strcmp(name, known) == 0) {
+            return true;
+        }
+    }
+    return strcmp(name, CONFIG_AMQP_PASSWORD_VARIABLE) == 0;
+}
+
 /* ---- Values ---- */
 
 /* "64M"; also the number of a plain one. */

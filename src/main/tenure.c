@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/spell.h"
+#include "config/config.h"
 #include "doctor/doctor.h"
 #include "process/proc.h"
 #include "tenure.h"
@@ -168,6 +169,7 @@ int main(int argc, char **argv) {
     if (!cli_settings_init(&settings, os_posix())) {
         return CLI_USAGE;
     }
+    settings.is_server_variable = config_is_variable;
     int code = settings_take(&settings, argc - 1, argv + 1, &count);
     if (code != CLI_OK || count < 0) {
         return code;

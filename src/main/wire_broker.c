@@ -11,7 +11,6 @@
 #include "server/server.h"
 
 #define PASSWORD_MAX 1024u
-#define PASSWORD_VARIABLE "TENURE_AMQP_PASSWORD"
 #define PASSWORD_STANDARD "guest" /* a new broker's own, which it takes from its own machine only */
 
 _Static_assert(BROKER_BODY_MAX >= SERVER_EVENT_BYTES, "an event fits into a message");
@@ -48,13 +47,13 @@ static bool password_read(const struct os *os, const char *path, char out[PASSWO
 static bool password_find(const struct config *config, const struct os *os,
                           char out[PASSWORD_MAX]) {
     const char *path = config_text(config, CONFIG_AMQP_PASSWORD);
-    const char *given = getenv(PASSWORD_VARIABLE);
+    const char *given = getenv(CONFIG_AMQP_PASSWORD_VARIABLE);
     if (*path != '\0') {
         return password_read(os, path, out);
     }
     given = given != NULL ? given : PASSWORD_STANDARD;
     if (strlen(given) >= PASSWORD_MAX) {
-        return refuse(PASSWORD_VARIABLE, "it is too long");
+        return refuse(CONFIG_AMQP_PASSWORD_VARIABLE, "it is too long");
     }
     memcpy(out, given, strlen(given) + 1);
     return true;

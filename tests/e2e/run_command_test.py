@@ -48,6 +48,18 @@ class Ordinary(RunCase):
                                     "echo $TENURE_PORT $TENURE_TCP_PORTS_EU_1 $TENURE_VALUES")
         self.assertEqual(out, "%d 5 port/a tcp-ports@eu.1/5\n" % self.server.port)
 
+    def test_a_pool_shadows_no_setting_of_the_server_and_its_clients(self):
+        pools = ("tls", "ca-file", "cert_file", "key-file", "url", "host", "listen", "http", "config", "data",
+                 "node", "slow-seconds", "leases-max", "amqp-password")
+        for pool in pools:
+            self.do("POOL", "CREATE", pool, "SET")
+            self.do("POOL", "ADD", pool, "a")
+        wanted = [word for pool in pools for word in ("--from", pool)]
+        _, out, _ = self.run_to_end(*wanted, "--", "env")
+        names = {line.split("=")[0] for line in out.splitlines() if line.startswith("TENURE_")}
+        self.assertEqual(names, {"TENURE_PORT", "TENURE_LEASE", "TENURE_EPOCH", "TENURE_VALUES", "TENURE_TOKEN"} |
+                         {name for name in os.environ if name.startswith("TENURE_")})
+
     def test_the_exit_code_is_the_commands(self):
         for containment in CONTAINMENTS:
             run = ("--from", "gpus", "--containment", containment, "--")
@@ -215,6 +227,18 @@ class Ordinary(RunCase):
         self.assertEqual(self.leases(), [])
 
 
+class Denied(RunCase):
+    def test_a_user_that_may_not_use_the_pool_is_told(self):
+        local = self.server.local()
+        self.addCleanup(local.close)
+        local.execute_command("USER", "ADD", "small", "ROLE", "holder", "SECRET", "staple", "POOLS", "one")
+        for more in ((), ("--wait", "60")):
+            _, _, err = self.run_to_end("--from", "gpus", *more, "--", "true", code=NOT_ACQUIRED,
+                                        env={"TENURE_USER": "small", "TENURE_SECRET": "staple"})
+            self.assertIn("NOPERM", err)
+            self.assertIn("'gpus'", err)
+
+
 class Signals(RunCase):
     def test_signals_are_passed_on(self):
         script = ("trap 'echo usr1' USR1; trap 'echo usr2' USR2; trap 'echo hup' HUP; trap 'echo int' INT; "
@@ -335,6 +359,24 @@ class Terminal(RunCase):
         self.type(main, "exit 7")
         self.assertEqual(shell.wait(PATIENCE), 7)
 
+    def test_a_job_that_is_put_into_the_foreground_while_it_runs_gets_the_terminal(self):
+        fifo = os.path.join(self.witness.dir.name, "fifo")
+        os.mkfifo(fifo)
+        shell, main = self.in_shell("%s run --from gpus -- sh -c 'read -r line <%s; read -r line; "
+                                    "echo \"<$line>\"; exit 3' &" % (TENURE, fifo))
+        until(lambda: self.leases("gpus") != [], "the lease")
+        self.type(main, "fg; echo co\"\"de $?")
+        # The shell has changed the owner of the terminal before it prints the job.
+        self.read_until(main, b"-- sh -c")
+        self.read_until(main, b"exit 3'\r\n")
+        with open(fifo, "w", encoding="ascii") as file:
+            file.write("go\n")
+        self.type(main, "for the command")
+        self.read_until(main, b"<for the command>")
+        self.read_until(main, b"code 3")
+        self.type(main, "exit 7")
+        self.assertEqual(shell.wait(PATIENCE), 7)
+
     def test_ctrl_z_without_a_shell_does_not_stop_the_command(self):
         process, main = self.on_terminal("--from", "gpus", "--", "sh", "-c",
                                          "echo begun; %s; echo ended" % self.CAT)
@@ -399,7 +441,9 @@ class Revoked(RunCase):
         run = self.held(ttl="600")
         lease = self.leases()[0]
         self.do("REKEY", lease["lease"], lease["epoch"], "another")
-        self.assertEqual(run.end()[0], LOST)
+        code, _, err = run.end()
+        self.assertEqual(code, LOST)
+        self.assertNotIn("guardian", err)
         self.assertTrue(self.witness.is_free())
         self.assertEqual(self.leases()[0]["holder"], "another")
         self.do("RELEASE", lease["lease"], "another", int(lease["epoch"]) + 1)
@@ -579,6 +623,22 @@ class WithoutServer(RunCase):
             self.assertIn("could not be renewed in time", err)
             self.assertTrue(self.witness.is_free())
             self.server.start()
+
+    def test_a_revocation_that_cannot_be_acknowledged_is_told(self):
+        """Without a notice that ends, only an operator can give the values back."""
+        self.witness.forget()
+        run = self.held("--kill-after", "100", ttl="600", mode="lock-child")
+        lease = self.leases()[0]["lease"]
+        self.do("REVOKE", lease)
+        self.assertIn("was revoked", run.process.stderr.readline().decode())
+        self.server.stop(signal.SIGKILL)
+        for child in children_of(run.guardian()):
+            os.kill(child, signal.SIGKILL)
+        code, _, err = run.end()
+        self.assertEqual(code, LOST)
+        self.assertIn("could not be acknowledged; an operator has to RECLAIM it", err)
+        self.server.start()
+        self.do("RECLAIM", lease)
 
     def test_the_server_comes_back_in_time(self):
         self.witness.forget()
