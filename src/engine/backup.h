@@ -13,7 +13,7 @@ enum engine_backup_kind {
     ENGINE_BACKUP_SNAPSHOT,
     ENGINE_BACKUP_LOG,
     ENGINE_BACKUP_EVENTS,
-    ENGINE_BACKUP_OTHER, /* of the engine's user, in the same directory */
+    ENGINE_BACKUP_OTHER, /* a file of the engine's user, in the same directory */
 };
 
 struct engine_backup_file {
@@ -24,7 +24,7 @@ struct engine_backup_file {
 struct engine_backup {
     struct engine *engine;
     struct log_position position;
-    struct engine_backup_file *files; /* a start reads them in this order */
+    struct engine_backup_file *files; /* in the order in which a start reads them */
     uint32_t count;
 };
 
@@ -35,8 +35,8 @@ enum tn_status engine_backup_begin(struct engine *engine, const char *other,
                                    struct engine_backup *ret_backup);
 void engine_backup_end(struct engine_backup *backup);
 
-/* Up to `room` bytes of a file from `offset` on; 0 bytes at its end. TN_NOTFOUND: it is not one of the
- * backup's, or it has disappeared. From any thread. */
+/* Reads up to `room` bytes of a file from `offset` on; 0 bytes at its end. TN_NOTFOUND: it is not
+ * one of the backup's files, or has disappeared. From any thread. */
 enum tn_status engine_backup_read(const struct engine_backup *backup, struct tn_bytes name,
                                   uint64_t offset, uint8_t *out, size_t room, size_t *ret_len);
 

@@ -55,7 +55,7 @@ struct engine_event_value {
 struct engine_event {
     struct kernel_event fact;
     const struct engine_event_value *values; /* fact.value_count of them */
-    bool replayed; /* from recovery: it happened in an earlier life of the process */
+    bool replayed; /* the event comes from recovery: it happened in an earlier process */
 };
 
 typedef void engine_event_sink(void *ctx, const struct engine_event *event);
@@ -94,17 +94,17 @@ struct engine_metrics {
     uint64_t updated_at;
 };
 
-/* The answer to a command that was answered with WAITING: its lease was granted, or ended in line. It
- * is called after `done` was, while the engine leads, for each such lease; also for those that nobody
- * asks for any more. LOST: there was no memory to keep the answer. The result and its values are valid
- * during the call only. */
+/* Receives the answer to a command that was answered with WAITING: its lease was granted, or its
+ * wait has ended. Called for each such lease while the engine leads, after `done`; also if no
+ * client wants the answer any more. LOST: there was no memory to keep the answer. The result and
+ * its values are valid only during the call. */
 typedef void engine_waited_sink(void *ctx, const struct kernel_result *result);
 
 typedef void engine_metrics_sink(void *ctx, const struct engine_metrics *metrics);
 
 /* ---- Opening and closing ---- */
 
-/* What the engine is to its log: see role.c. */
+/* The relation of the engine to its log: see role.c. */
 enum engine_role {
     ENGINE_LOADING,
     ENGINE_FOLLOWING,
@@ -115,47 +115,50 @@ enum engine_role {
 
 const char *engine_role_name(enum engine_role role);
 
-/* Role, owner or leader may have changed: engine_standing_read says how it is. Called on any thread, on
- * several at once, perhaps before engine_open returns; must not wait, nor lead or follow. */
+/* The role, the owner or the leader may have changed: engine_standing_read returns the current
+ * ones. Called on any thread, on several at the same time, perhaps before engine_open returns. It
+ * must not wait, lead or follow. */
 typedef void engine_role_sink(void *ctx, struct engine *engine);
 
-/* Zero everywhere is a good start: every 0 or NULL stands for the default in the comment. */
+/* All zeros are valid: every 0 or NULL means the default in the comment. */
 struct engine_options {
     const struct os *os; /* os_posix() */
-    /* Both are needed, and are the engine's own from now on: engine_close closes them, and so does an
-     * engine_open that fails. Notices of the log go where the engine's go, if it has a place for them. */
+    /* Both are required. The engine owns them from now on: engine_close closes them, as does
+     * engine_open if it fails. Notices of the log go to `notice` of the engine, if it is set. */
     struct log *log;
     struct log_store *store;
 
-    /* Limits whose bit is set in the mask; for the others the logged limit counts, or the default. */
+    /* The limits whose bit is set in the mask. For the others, the logged limit counts, or the
+     * default. */
     struct kernel_limits limits;
     uint32_t limits_mask;
-    /* Limits that the state does not fit, or for which there is no memory, do not keep the engine from
-     * leading: a notice says so, and those in force stay. */
+    /* Limits that the state exceeds, or for which there is no memory, do not prevent leading: a
+     * notice says so, and the limits in force stay. */
     bool limits_may_stay;
 
     uint64_t max_downtime_ms; /* 30 days */
-    bool confirm_time_jump;   /* accept a clock that is further ahead than that */
+    bool confirm_time_jump;   /* accepts a clock that is further ahead than that */
 
-    uint32_t batch_bytes_max;    /* 1 MiB, or less if the log takes less */
+    uint32_t batch_bytes_max;    /* default: 1 MiB, or less if the log accepts less */
     uint32_t batch_commands_max; /* 8192 */
-    uint32_t tick_interval_ms;   /* 50: ticks by the clock are at least this far apart */
+    uint32_t tick_interval_ms;   /* default: 50; the minimum time between ticks by the clock */
     bool manual_ticks;           /* ticks only by engine_tick, reads that need one, and closing */
-    bool no_threads; /* no thread of its own: the submitter commits; manual_ticks is implied */
+    bool no_threads; /* no threads of its own: submitters commit; implies manual_ticks */
 
-    uint64_t snapshot_bytes; /* 64 MiB of log since the last one; UINT64_MAX: only on request */
-    uint64_t snapshot_queue_bytes; /* 64 MiB; rounded up to what the largest record needs */
+    /* Default: 64 MiB of log since the last one; UINT64_MAX: only on request. */
+    uint64_t snapshot_bytes;
+    uint64_t snapshot_queue_bytes; /* default: 64 MiB; increased if the largest record needs more */
     bool no_snapshot_at_close;
 
     engine_event_sink *event;
     void *event_ctx;
-    bool replay_events; /* deliver those of recovery too */
+    bool replay_events; /* also delivers the events of recovery */
 
     /* Events to be read back (events.h). */
-    uint64_t events_max;    /* at least so many are kept, and at most a sixteenth more; 0: none */
-    const char *events_dir; /* where; NULL: in memory only, as many as fit */
-    uint64_t events_reserve_bytes;   /* free space that their files must leave */
-    void (*events_ready)(void *ctx); /* once after engine_events_arm; must not wait */
+    uint64_t events_max;    /* at least this many are retained, at most a sixteenth more; 0: none */
+    const char *events_dir; /* their directory; NULL: in memory only, as many as fit */
+    uint64_t events_reserve_bytes;   /* free space that their files must leave on the disk */
+    void (*events_ready)(void *ctx); /* called once after engine_events_arm; must not wait */
     void *events_ready_ctx;
 
     engine_metrics_sink *metrics;
@@ -166,7 +169,7 @@ struct engine_options {
     void *role_ctx;
 };
 
-/* Recovers and follows on return; on failure *error says why, in words. */
+/* Recovers the state, and follows the log when it returns. On failure, *error says why. */
 enum tn_status engine_open(const struct engine_options *options, struct engine **ret_engine,
                            struct log_error *error);
 
@@ -176,27 +179,28 @@ enum tn_status engine_open(const struct engine_options *options, struct engine *
  * engine_close is the only call left. Waits for the log; not from a callback. */
 enum tn_status engine_lead(struct engine *engine, struct log_error *error);
 
-/* Gives up the lead and the log, after answering the requests in flight. TN_OK also if it does not lead;
- * TN_INVALID if the log cannot be given up. Not from a callback. */
+/* Answers the requests in flight, then gives up the lead and the log. TN_OK also if the engine does
+ * not lead; TN_INVALID if the log cannot be given up. Not from a callback. */
 enum tn_status engine_follow(struct engine *engine);
 
 struct engine_standing {
     enum engine_role role;
     uint32_t lead;                   /* how often the engine has begun to lead */
-    bool owned;                      /* the log is ours: engine_lead is worth a try */
-    char leader[LOG_LEADER_MAX + 1]; /* another owner's address; empty: none is known */
+    bool owned;                      /* this node owns the log: engine_lead may succeed */
+    char leader[LOG_LEADER_MAX + 1]; /* the address of another owner; empty: not known */
 };
 
 void engine_standing_read(struct engine *engine, struct engine_standing *ret_standing);
 
-/* What a replicated log keeps beside its batches (log/log.h has the contracts of these verbs). A log without
- * other nodes has no notes (TN_INVALID), no nodes (0), the epoch 0 and is owned for ever (UINT64_MAX). */
+/* What a replicated log keeps besides its batches; log/log.h has the contracts. A log without
+ * other nodes has no notes (TN_INVALID), no nodes (0) and the epoch 0, and is owned forever
+ * (UINT64_MAX). */
 bool engine_has_notes(const struct engine *engine);
 enum tn_status engine_note_get(struct engine *engine, const char *name, uint8_t *out, uint32_t room,
                                uint32_t *ret_len);
 enum tn_status engine_note_put(struct engine *engine, const char *name, struct tn_bytes value);
 uint32_t engine_nodes(const struct engine *engine, struct log_node *ret_nodes, uint32_t room);
-/* In boot time; 0: the log is not ours. */
+/* In boot time; 0: this node does not own the log. */
 uint64_t engine_owned_until(const struct engine *engine);
 /* Of the last engine_lead that succeeded. */
 void engine_succession(struct engine *engine, struct log_succession *ret_succession);
@@ -212,41 +216,43 @@ bool engine_close(struct engine *engine);
 
 struct engine_request;
 
-/* Runs once for each accepted request. The result and its values are valid during the call only; the
- * request is the caller's again, and may be submitted anew. `command` is the command as it was encoded. */
+/* Called once for each accepted request. The result and its values are valid only during the call.
+ * The request belongs to the caller again and may be submitted again. `command` is the encoded
+ * command. */
 typedef void engine_done(struct engine_request *request, struct tn_bytes command);
 
-/* The caller's memory, from engine_submit to done. */
+/* The caller's memory, which the engine uses from engine_submit until `done`. */
 struct engine_request {
     engine_done *done;
     void *ctx;
     struct kernel_result result;
-    /* In done: the same function is called for another request at once, on the same thread. Whoever
-     * hands answers to another thread need not wake it for this one. */
+    /* Set in `done`: the function will be called for another request at once, on the same thread. A
+     * caller that hands answers to another thread need not wake it yet. */
     bool more;
-    bool has_op; /* the engine's: the command has an operation id */
-    /* Since engine_submit: the lead (engine_standing) in which the request was accepted. It was
-     * committed in that lead or not at all. */
+    bool has_op; /* internal: the command has an operation id */
+    /* Set by engine_submit: the lead (engine_standing) in which the request was accepted. The
+     * command was committed in that lead or not at all. */
     uint32_t lead;
     /* The engine's. */
     struct engine_request *next;
     struct engine_waiter *waiter; /* of a blocking call */
 };
 
-/* OK: accepted, done will run (perhaps before this returns). Otherwise rejected, and done will not run.
- * The command is encoded before this returns; nothing of it is kept. */
+/* OK: accepted; `done` will be called, perhaps before this returns. Otherwise rejected; `done`
+ * will not be called. The command is encoded before this returns, and nothing refers to it
+ * afterwards. */
 enum tn_result engine_submit(struct engine *engine, struct engine_request *request,
                              const struct kernel_command *command);
 
-/* The same, by a caller that submits several requests in a row: they are committed together, from
- * engine_submit_now on, which the caller calls before it does anything that takes long; or earlier, if
- * there are many requests or another thread needs a commit. */
+/* The same, for a caller that submits several requests in a row. They are committed together from
+ * engine_submit_now on, which the caller must call before it does anything that takes long. They
+ * are committed earlier if there are many, or if another thread needs a commit. */
 enum tn_result engine_submit_later(struct engine *engine, struct engine_request *request,
                                    const struct kernel_command *command);
 void engine_submit_now(struct engine *engine);
 
-/* Submits and waits. ret_result->values and value_capacity are the caller's: as many values as fit
- * are copied there, value_count says how many there are. */
+/* Submits and waits. The caller provides ret_result->values and value_capacity; as many values as
+ * fit are copied. value_count is their total number. */
 void engine_execute(struct engine *engine, const struct kernel_command *command,
                     struct kernel_result *ret_result);
 
@@ -261,7 +267,8 @@ bool engine_refuses(struct engine *engine, const struct kernel_command *command,
 /* Commits a tick and, if metrics are wanted, looks whether some are due. */
 enum tn_result engine_tick(struct engine *engine);
 
-/* A tick as a command, for engine_submit: brings the state's time up to date (see ENGINE_READ_NOWAIT). */
+/* A tick as a command for engine_submit. It brings the state's time up to date (see
+ * ENGINE_READ_NOWAIT). */
 const struct kernel_command *engine_tick_command(void);
 
 enum tn_outcome engine_outcome(const struct kernel_result *result);
@@ -294,17 +301,17 @@ enum engine_read_mode {
     ENGINE_READ_STALE,
 };
 
-/* OK, or why the reader was not called or could not be given what it asked for: NOT_YET (NOWAIT),
+/* OK, or why the reader was not called or could not get what it asked for: NOT_YET (NOWAIT),
  * HALTED, READONLY, MASTERDOWN, CLOSED, or the result that refused the tick. */
 enum tn_result engine_read(struct engine *engine, enum engine_read_mode mode, engine_reader *reader,
                            void *ctx);
 
-/* Waits until the command at `lsn` has been applied, at most a second: OK; NOT_YET; or HALTED.
- * Inside a callback it does not wait. */
+/* Waits up to a second until the command at `lsn` has been applied. OK, NOT_YET or HALTED. Inside a
+ * callback it does not wait. */
 enum tn_result engine_wait_lsn(struct engine *engine, uint64_t lsn);
 
 uint64_t engine_now(const struct engine *engine);
-/* The position that the state is at, or was a moment ago. */
+/* The position of the state, now or a moment ago. */
 uint64_t engine_lsn(const struct engine *engine);
 
 /* ---- Looking at a log without serving it ---- */
@@ -312,11 +319,11 @@ uint64_t engine_lsn(const struct engine *engine);
 /* What a log holds. */
 struct engine_report {
     struct log_position position;
-    uint64_t snapshot_lsn; /* of the snapshot it began with; 0: none */
+    uint64_t snapshot_lsn; /* of the snapshot with which the replay began; 0: none */
     uint64_t commands;     /* replayed after it */
     uint64_t ns;
-    bool empty; /* there is nothing in it; the rest means nothing then */
-    bool sound; /* every invariant of the state holds; else `why` says which does not */
+    bool empty; /* the log is empty, and the other fields mean nothing */
+    bool sound; /* every invariant holds; if not, `why` names a broken one */
     char why[256];
     uint64_t hash;
     struct kernel_usage usage;
@@ -330,8 +337,8 @@ enum tn_status engine_replay(const struct os *os, struct log_store *store, struc
 
 /* ---- Waiting leases ---- */
 
-/* From now on `call` hears the answers to waiting leases; NULL: nobody. On return the one before is not
- * being called and will not be. Not from inside it. */
+/* Sets the function that receives the answers to waiting leases. NULL: none. On return, the
+ * previous function is not running and will not be called again. Not from inside it. */
 void engine_waited_set(struct engine *engine, engine_waited_sink *call, void *ctx);
 
 /* ---- Watchers ---- */
@@ -339,15 +346,15 @@ void engine_waited_set(struct engine *engine, engine_waited_sink *call, void *ct
 /* Each event is given to the watchers in the order in which they were added. Events that recovery
  * replays are not: engine_open has ended before one can be added. Not from inside a watch. */
 void engine_watch_add(struct engine *engine, struct engine_watcher *watcher);
-/* On return the watcher is not being called and will not be. */
+/* On return, the watcher is not being called and will not be called again. */
 void engine_watch_remove(struct engine *engine, struct engine_watcher *watcher);
 
 /* ---- Snapshots and figures ---- */
 
-/* Takes a snapshot and waits for it. Failure leaves everything as it was. */
+/* Takes a snapshot and waits for it. On failure nothing has changed. */
 enum tn_status engine_snapshot(struct engine *engine, struct log_error *error);
 
-/* How long appends took, in powers of two from 64 microseconds to two seconds. */
+/* Durations of appends are counted in powers of two, from 64 microseconds to two seconds. */
 #define ENGINE_APPEND_BUCKETS 16u
 static inline uint64_t engine_append_bound_ns(unsigned bucket) {
     return (uint64_t)64000 << bucket;
@@ -356,39 +363,44 @@ static inline uint64_t engine_append_bound_ns(unsigned bucket) {
 struct engine_stats {
     uint64_t lsn;
     uint64_t now_ms;
-    uint64_t log_ahead_ms; /* of now_ms before the wall clock as it is; 0: it is not ahead */
-    uint64_t overdue_ms;   /* since the earliest deadline that the log has not recorded; 0: none */
+    uint64_t log_ahead_ms; /* how far now_ms is ahead of the wall clock; 0: it is not ahead */
+    /* Time since the earliest deadline that the log has not recorded; 0: there is none. */
+    uint64_t overdue_ms;
     uint64_t batches;
     uint64_t commands;
     uint64_t batch_commands_max; /* the largest batch so far */
     uint64_t syncs;              /* appends that reached the log */
-    uint64_t append_ns_last;     /* of the last append, as the engine saw it */
-    uint64_t append_ns_sum;      /* of all that succeeded */
-    uint64_t append_histogram[ENGINE_APPEND_BUCKETS + 1]; /* of them, those that took at most
-                                                             engine_append_bound_ns(i); the last one:
-                                                             longer */
-    uint64_t append_ns_waiting; /* for how long the log has owed an answer; 0: it owes none */
+    uint64_t append_ns_last;     /* duration of the last append, as the engine saw it */
+    uint64_t append_ns_sum;      /* sum over all successful appends */
+    /* The appends that took at most engine_append_bound_ns(i); the last entry: longer. */
+    uint64_t append_histogram[ENGINE_APPEND_BUCKETS + 1];
+    uint64_t append_ns_waiting; /* how long a call of the log has been pending; 0: none is */
     uint64_t queue_commands;    /* waiting or being committed */
-    uint64_t overloads;         /* requests refused for that */
-    uint64_t refusals;          /* by the committed state, without the log (engine_refuses) */
+    uint64_t overloads;         /* requests rejected because of that */
+    /* Commands refused by the committed state, without the log (engine_refuses). */
+    uint64_t refusals;
     enum engine_role role;
     enum tn_result stopped;    /* OK, or HALTED, CLOSED */
-    enum tn_status stopped_by; /* what the log said */
+    enum tn_status stopped_by; /* the status that the log returned */
     uint64_t recovery_commands;
     uint64_t recovery_ns;
     uint64_t snapshots;
     uint64_t snapshots_failed;
     uint64_t snapshot_ns_last;
-    uint64_t snapshot_hold_ns_max; /* the longest that a step of one kept the state locked */
-    uint64_t snapshot_overflows;   /* times that applying had to write for it, for want of room */
-    uint64_t events_kept;          /* that can be read back; the oldest and the newest of them */
+    /* The longest time for which a step of a snapshot held the state lock. */
+    uint64_t snapshot_hold_ns_max;
+    /* How often applying a command had to write for a snapshot because the queue was full. */
+    uint64_t snapshot_overflows;
+    uint64_t events_kept; /* retained events; the oldest and the newest of them */
     struct engine_event_id events_oldest, events_newest;
     uint64_t events_bytes; /* in files */
-    uint64_t events_lost;  /* that were not delivered or kept, for want of memory or disk */
-    bool events_failing;   /* the disk does not take them now */
+    /* Events not delivered or not retained because memory or disk was short. */
+    uint64_t events_lost;
+    bool events_failing; /* the disk does not accept events now */
     uint64_t
-        events_ns_waiting; /* for how long the disk has owed an answer for them; 0: it owes none */
-    bool log_full;         /* the last append was refused for want of room */
+        /* How long the disk has not answered the events' files; 0: nothing is pending. */
+        events_ns_waiting;
+    bool log_full; /* the disk had no room for the last append */
     struct log_stats log;
 };
 

@@ -22,11 +22,13 @@ static inline int engine_event_id_compare(struct engine_event_id a, struct engin
 typedef bool engine_event_visit(void *ctx, const struct engine_event *event);
 
 struct engine_events_span {
-    struct engine_event_id oldest; /* kept when the first one was found, else now; lsn 0: none */
-    struct engine_event_id newest; /* kept now; lsn 0: none */
-    struct engine_event_id next;   /* the last one visited, else `after`: read on after it */
-    bool lost; /* there were others between `after` and the first one visited; set before that */
-    bool more; /* there are later ones than `next` */
+    /* The oldest retained event when the first one was found; or now; lsn 0: none. */
+    struct engine_event_id oldest;
+    struct engine_event_id newest; /* the newest retained event; lsn 0: none */
+    struct engine_event_id next; /* the last event visited, otherwise `after`: continue after it */
+    /* Events between `after` and the first one visited are missing; set before the first visit. */
+    bool lost;
+    bool more; /* there are events later than `next` */
 };
 
 #define ENGINE_EVENTS_OLDEST ((struct engine_event_id){0, 0})
@@ -43,8 +45,8 @@ enum tn_result engine_events_read(struct engine *engine, struct engine_event_id 
                                   engine_event_visit *visit, void *ctx,
                                   struct engine_events_span *ret_span);
 
-/* Asks for one call of events_ready (engine.h) when there is something later than `after`. False:
- * there is already, and nothing was asked for. */
+/* Requests one call of events_ready (engine.h) when there is an event later than `after`. False:
+ * there is one already, and no call will come. */
 bool engine_events_arm(struct engine *engine, struct engine_event_id after);
 
 #endif

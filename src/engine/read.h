@@ -19,8 +19,8 @@ struct engine_value {
 
 struct engine_lease {
     struct kernel_lease_view view;
-    uint64_t lsn;         /* where it was read */
-    uint32_t value_count; /* in values: the first ones of view.value_count */
+    uint64_t lsn;         /* the position of the read */
+    uint32_t value_count; /* in `values`: the first ones of view.value_count */
     struct engine_value values[ENGINE_LEASE_VALUES];
 };
 
@@ -29,7 +29,7 @@ enum tn_result engine_lease_read(struct engine *engine, enum engine_read_mode mo
 enum tn_result engine_lease_by_value(struct engine *engine, enum engine_read_mode mode,
                                      struct tn_bytes pool, const struct kernel_requested *requested,
                                      struct engine_lease *ret_lease);
-/* The parts of a lease that do not fit into a struct engine_lease, as of one position. */
+/* The parts of a lease that do not fit into a struct engine_lease, as of the same position. */
 struct engine_lease_rest {
     struct engine_value *values; /* all of them; room for KERNEL_BUNDLE_MAX */
     uint32_t value_count;
@@ -37,7 +37,7 @@ struct engine_lease_rest {
     uint32_t meta_len;
 };
 
-/* `rest` says where to, and how much there was. */
+/* The same with `rest`, which says where the parts go and returns their sizes. */
 enum tn_result engine_lease_read_whole(struct engine *engine, enum engine_read_mode mode,
                                        struct kernel_lease_id id, struct engine_lease *ret_lease,
                                        struct engine_lease_rest *rest);
@@ -46,8 +46,8 @@ enum tn_result engine_lease_by_value_whole(struct engine *engine, enum engine_re
                                            const struct kernel_requested *requested,
                                            struct engine_lease *ret_lease,
                                            struct engine_lease_rest *rest);
-/* OK if (id, epoch) is the live authority; OVERDUE if it was and the clock has passed its deadline,
- * which the log has not recorded; *ret_lease is filled if there is such a lease. */
+/* OK if (id, epoch) is the live authority. OVERDUE if it was, and the clock has passed its
+ * deadline, which the log has not recorded. *ret_lease is set if the lease exists. */
 enum tn_result engine_verify(struct engine *engine, enum engine_read_mode mode,
                              struct kernel_lease_id id, uint64_t epoch,
                              struct engine_lease *ret_lease);
@@ -56,12 +56,12 @@ enum tn_result engine_lease_values(struct engine *engine, enum engine_read_mode 
                                    struct kernel_lease_id id, uint32_t first,
                                    struct engine_value *out, uint32_t capacity,
                                    uint32_t *ret_count);
-/* The pools that a waiting lease waits for, from `first` on: values of which only `pool` is set. STATE: the
- * lease does not wait any more. */
+/* The pools that a waiting lease waits for, from `first` on: values of which only `pool` is set.
+ * STATE: the lease no longer waits. */
 enum tn_result engine_lease_wants(struct engine *engine, enum engine_read_mode mode,
                                   struct kernel_lease_id id, uint32_t first,
                                   struct engine_value *out, uint32_t capacity, uint32_t *ret_count);
-/* At most capacity bytes; *ret_len is the whole length. */
+/* At most `capacity` bytes; *ret_len is the full length. */
 enum tn_result engine_lease_meta(struct engine *engine, enum engine_read_mode mode,
                                  struct kernel_lease_id id, void *out, uint32_t capacity,
                                  uint32_t *ret_len);
@@ -127,7 +127,7 @@ enum tn_result engine_sensor_rules(struct engine *engine, enum engine_read_mode 
 enum tn_result engine_rules_list(struct engine *engine, enum engine_read_mode mode,
                                  uint64_t *cursor, struct kernel_rule_view *out, uint32_t capacity,
                                  uint32_t *ret_count);
-/* Up to capacity bytes of the sensor's specification; *ret_view has its whole length. */
+/* Up to `capacity` bytes of the sensor's specification; *ret_view has its full length. */
 enum tn_result engine_sensor_read(struct engine *engine, enum engine_read_mode mode,
                                   struct tn_bytes ref, struct kernel_sensor_view *ret_view,
                                   void *spec, uint32_t capacity);
@@ -138,7 +138,7 @@ enum tn_result engine_sensors_list(struct engine *engine, enum engine_read_mode 
 /* Users that were added at run time. The LSN of the last change of one: an atomic read, for a caller
  * that keeps what it has read until this number changes. */
 uint64_t engine_users_lsn(const struct engine *engine);
-/* As of what this node has applied. */
+/* In the state that this node has applied. */
 enum tn_result engine_users_list(struct engine *engine, uint64_t *cursor,
                                  struct kernel_user_view *out, uint32_t capacity,
                                  uint32_t *ret_count);
@@ -146,15 +146,15 @@ enum tn_result engine_users_list(struct engine *engine, uint64_t *cursor,
 enum tn_result engine_user_values(struct engine *engine, struct tn_bytes name,
                                   uint64_t *ret_values);
 
-/* Whether the state has got to `ms` and nothing that was due by then is left to be done: then what it
- * says is right for that moment, and AS_IS is enough. */
+/* Whether the state has reached the time `ms` and has nothing left that was due by then. If so, it
+ * is right for that moment, and AS_IS is enough. */
 bool engine_is_current(struct engine *engine, uint64_t ms);
 
 enum tn_result engine_usage(struct engine *engine, struct kernel_usage *ret_usage,
                             struct kernel_limits *ret_limits);
-/* The hash of the whole state and where it was taken. Takes as long as reading all of it. */
+/* The hash of the whole state, and its position. Takes as long as reading all of it. */
 enum tn_result engine_hash(struct engine *engine, uint64_t *ret_hash, uint64_t *ret_lsn);
-/* Recounts everything; the answer is in *ret_sound, with `why` if not. For tests. */
+/* Recounts everything. *ret_sound is the outcome, and `why` names a broken invariant. For tests. */
 enum tn_result engine_check(struct engine *engine, bool *ret_sound, char *why, size_t capacity);
 
 #endif

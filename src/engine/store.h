@@ -19,35 +19,37 @@ struct engine_store_options {
     const struct os *os;
     const char *dir; /* NULL: in memory only */
     uint64_t events_max;
-    uint64_t space_reserve_bytes; /* no new file that would leave less free */
-    uint64_t flushed_lsn; /* there was a flush up to here; of the newest snapshot, used or not */
-    bool no_thread;       /* the caller of append writes */
+    uint64_t space_reserve_bytes; /* a new file must leave this much free */
+    /* Events up to here were flushed, by the newest snapshot, whether recovery used it or not. */
+    uint64_t flushed_lsn;
+    bool no_thread; /* the caller of append writes the files */
     log_notice *notice;
     void *notice_ctx;
 };
 
-/* Finds what the files have. Damage is told in a notice and costs events, never the start: the
- * failure that there is is a lack of memory. */
+/* Finds what the files contain. Damage is reported in a notice and costs events, but never prevents
+ * a start; only a lack of memory does. */
 enum tn_status engine_store_open(const struct engine_store_options *options,
                                  struct engine_store **ret_store);
 
-/* Replay will begin after this LSN (0: with the first). Drops what replay can tell better. Before
- * the first append. */
+/* Replay will begin after this LSN (0: at the first). Drops the events that replay regenerates.
+ * Before the first append. */
 void engine_store_replay(struct engine_store *store, uint64_t snapshot_lsn);
-/* The log ends at this LSN: events beyond it never happened. After the last append of replay. */
+/* The log ends at this LSN: later events never happened. After the last append of replay. */
 void engine_store_replayed(struct engine_store *store, uint64_t end_lsn);
-/* The thread that writes. */
+/* Starts the thread that writes the files. */
 enum tn_status engine_store_start(struct engine_store *store);
 
-/* Records in order, of all commands up to `lsn` that have not been given before. Those that are in
- * the store already are skipped. True: the caller must be told: it armed, and there are new events. */
+/* Appends records, in order: those of all commands up to `lsn` that were not appended before.
+ * Records that the store has already are skipped. True: the caller armed the store, there are new
+ * events, and it must be told. */
 bool engine_store_append(struct engine_store *store, struct tn_bytes records, uint64_t lsn);
 
-/* Makes everything up to `lsn` durable; waits until that has been appended. False if the disk did not
- * take it. */
+/* Makes all events up to `lsn` durable, after waiting until they have been appended. False: the
+ * disk did not accept them. */
 bool engine_store_flush(struct engine_store *store, uint64_t lsn);
 
-/* Without a flush: the next replay delivers the events that are not in the files. */
+/* Closes without a flush: the next replay regenerates the events that are not in the files. */
 void engine_store_close(struct engine_store *store);
 
 enum tn_result engine_store_read(struct engine_store *store, struct engine_event_id after,
@@ -59,12 +61,13 @@ struct engine_store_stats {
     struct engine_event_id oldest, newest;
     uint64_t events;     /* kept */
     uint64_t file_bytes; /* on disk */
-    uint64_t lost;       /* that could not be kept, for want of a disk that takes them */
-    bool failing;        /* the disk does not take them now */
-    uint64_t asked_ns;   /* since when the disk owes an answer, in boot time; 0: it does not */
+    uint64_t lost;       /* events that were not retained because the disk did not accept them */
+    bool failing;        /* the disk does not accept events now */
+    /* Since when a disk call has not returned, in boot time; 0: none is pending. */
+    uint64_t asked_ns;
 };
 
-/* The files as they are now, oldest first, in memory that the caller frees. False: there is no memory. */
+/* The current files, oldest first, in memory that the caller frees. False: out of memory. */
 bool engine_store_files(struct engine_store *store, struct log_file **ret_files,
                         uint32_t *ret_count);
 
