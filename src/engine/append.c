@@ -6,10 +6,10 @@
  * trusted to have failed completely. */
 #include "engine/internal.h"
 
-/* The local log answers before append returns: then no thread sleeps, and none is woken. */
+/* The local log answers before append returns, so no thread sleeps or is woken. */
 enum append_state { APPEND_UNDER_WAY, APPEND_AWAITED, APPEND_DONE };
 
-/* ctx is the engine. The word is moved last: the leader may go on at once. */
+/* `ctx` is the engine. The word changes last, because the leader continues as soon as it does. */
 static void append_done(void *ctx, enum tn_status status) {
     struct engine *engine = ctx;
     engine->append_status = status;
@@ -29,7 +29,7 @@ static void append_await(struct engine *engine) {
     }
 }
 
-/* One writer: the leader. */
+/* There is only one writer: the leader. */
 static void append_count(_Atomic uint64_t *counter, uint64_t more) {
     uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, before + more, memory_order_relaxed);

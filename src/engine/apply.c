@@ -9,8 +9,8 @@
 
 #include "engine/internal.h"
 
-/* Commands between one hint to the caches and the next, and between the last hint and the use: enough
- * to cover the latency of memory, few enough that the lines are still cached. */
+/* Commands between two hints to the caches for the same command, and between the last hint and its
+ * use: enough to cover the latency of memory, and few enough that the lines are still cached. */
 #define APPLY_HINT_APART 4u
 
 /* Walks the commands of a payload. */
@@ -27,8 +27,8 @@ static struct tn_bytes walk_next(struct walk *walk) {
     return command;
 }
 
-/* Each command is decoded once, as far ahead as the first stage of hints looks, into a ring that stays
- * in the cache until the command is applied. */
+/* Each command is decoded once, as far ahead as the first stage of hints looks, into a ring that
+ * stays in the cache until the command is applied. */
 #define APPLY_DECODED (KERNEL_PREFETCH_STAGES * APPLY_HINT_APART)
 #define APPLY_RING 16u
 _Static_assert(APPLY_DECODED <= APPLY_RING && (APPLY_RING & (APPLY_RING - 1)) == 0,
@@ -39,20 +39,21 @@ struct decoded {
     struct kernel_command command;
 };
 
-/* One batch on its way through the kernel. Positions count its commands from 0. */
+/* A batch that is being applied. Positions count its commands from 0. */
 struct apply {
     struct engine *engine;
     uint64_t first_lsn;
     uint64_t now_ms;
     uint32_t count;
-    uint32_t at; /* the next one to apply */
+    uint32_t at; /* the next command to apply */
     struct walk commands;
-    uint32_t decoded;                        /* the next one to decode */
-    uint32_t hinted[KERNEL_PREFETCH_STAGES]; /* the next one that a stage has not seen */
-    bool malformed;                          /* the one at `decoded` is */
+    uint32_t decoded;                        /* the next command to decode */
+    uint32_t hinted[KERNEL_PREFETCH_STAGES]; /* for each stage, the next command to prefetch */
+    bool malformed;                          /* the command at `decoded` is malformed */
     struct decoded *ring;                    /* APPLY_RING of them */
-    struct engine_request *next;             /* whose the next command is; NULL in replay */
-    struct engine_request *ahead;            /* some places after it: those were fetched */
+    struct engine_request *next;             /* the request of the next command; NULL in replay */
+    /* A request some places later, up to which requests were prefetched. */
+    struct engine_request *ahead;
 };
 
 static struct decoded *apply_slot(const struct apply *apply, uint32_t position) {
@@ -60,7 +61,8 @@ static struct decoded *apply_slot(const struct apply *apply, uint32_t position) 
     return &apply->ring[position % APPLY_RING];
 }
 
-/* Limits need memory, which the kernel gets beforehand. They were right when they were logged. */
+/* Limits need memory, which the kernel must have before it applies them. They were valid when they
+ * were logged. */
 static enum tn_status apply_limits(struct engine *engine, const struct kernel_command *command) {
     if (TN_LIKELY(command->verb != KERNEL_VERB_LIMITS) || engine->limits_prepared ||
         memcmp(&command->limits, kernel_limits_of(engine->kernel), sizeof command->limits) == 0) {
@@ -69,7 +71,7 @@ static enum tn_status apply_limits(struct engine *engine, const struct kernel_co
     return engine_limits_prepare(engine, &command->limits);
 }
 
-/* Decodes commands, and keeps every stage of hints its distance ahead. */
+/* Decodes commands, and keeps each stage of hints at its distance ahead. */
 static void apply_look(struct apply *apply) {
     while (apply->decoded < apply->count && apply->decoded < apply->at + APPLY_DECODED &&
            !apply->malformed) {
@@ -91,7 +93,8 @@ static void apply_look(struct apply *apply) {
 
 #define APPLY_AHEAD 6u
 
-/* A result is written where its caller waits, on a line that another processor wrote last. */
+/* Prefetches the line of the request, where its result will be written; another processor wrote
+ * that line last. */
 static void apply_fetch(struct apply *apply) {
     if (apply->ahead != NULL) {
         __builtin_prefetch(&apply->ahead->result, 1);
@@ -100,7 +103,7 @@ static void apply_fetch(struct apply *apply) {
     }
 }
 
-/* Applies some commands under the state lock; *ret_count says how many. */
+/* Applies some commands under the state lock; *ret_count is their number. */
 static enum tn_status apply_run(struct apply *apply, uint32_t *ret_count) {
     struct engine *engine = apply->engine;
     const uint32_t capacity = ENGINE_RUN_MAX + KERNEL_BUNDLE_MAX;
@@ -112,7 +115,8 @@ static enum tn_status apply_run(struct apply *apply, uint32_t *ret_count) {
            capacity - used >= KERNEL_BUNDLE_MAX && !engine_events_full(&engine->events)) {
         apply_look(apply);
         if (apply->at == apply->decoded) {
-            status = TN_VERSION; /* nothing malformed is ever logged: a newer version knew it */
+            /* Malformed commands are never logged, so a newer version wrote it. */
+            status = TN_VERSION;
             break;
         }
         const struct decoded *slot = apply_slot(apply, apply->at);
@@ -145,7 +149,7 @@ static enum tn_status apply_run(struct apply *apply, uint32_t *ret_count) {
     return status;
 }
 
-/* Shows the others how far it is. With the state lock held. */
+/* Publishes the position. With the state lock held. */
 static void apply_publish(struct engine *engine, bool more) {
     engine->mid_batch = more;
     if (!more) {
@@ -157,8 +161,8 @@ static void apply_publish(struct engine *engine, bool more) {
     atomic_store(&engine->logged_ms, kernel_now(engine->kernel));
 }
 
-/* A blocking caller gets its values copied, since it may look at them after the next run; others
- * are called. */
+/* Copies the values of a blocking caller's result, because the caller may use them after the next
+ * run. Other requests are called. */
 static void complete_one(struct engine_request *request, struct tn_bytes command,
                          struct engine_list *sleepers) {
     struct kernel_result *result = &request->result;
@@ -250,7 +254,7 @@ enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch 
             requests = complete_run(engine, requests, &walk, count, sleepers);
         }
         if (TN_UNLIKELY(engine->waited.first != NULL)) {
-            engine_waited_deliver(engine); /* after the answers that they wait */
+            engine_waited_deliver(engine); /* after the answers that say that the leases wait */
         }
     }
     engine->limits_prepared = false;

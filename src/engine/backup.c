@@ -10,7 +10,7 @@
 
 #define BACKUP_PATH_MAX 4096u
 
-/* False: the path would be too long. */
+/* False: the path is too long. */
 static bool path_make(const struct engine *engine, const char *name, char out[BACKUP_PATH_MAX]) {
     int len = snprintf(out, BACKUP_PATH_MAX, "%s/%s", engine->options.events_dir, name);
     return len > 0 && len < (int)BACKUP_PATH_MAX;
@@ -45,7 +45,7 @@ static void other_add(struct engine_backup *backup, const char *name) {
     }
 }
 
-/* Snapshot, log, events, the other one. */
+/* Collects the snapshot, the log, the events and the other file. */
 static enum tn_status files_collect(struct engine_backup *backup, const struct log_held *held,
                                     const char *other) {
     struct log_file *events = NULL;

@@ -20,7 +20,7 @@
 #include "engine/internal.h"
 
 #define CLOCK_MELT 8u
-#define CLOCK_LEAD_TOLD_MS 1000u /* clocks that are disciplined differ by less */
+#define CLOCK_LEAD_TOLD_MS 1000u /* disciplined clocks differ by less than this */
 #define CLOCK_DOWNTIME_MS_DEFAULT (30ull * 86400u * 1000u)
 
 static uint64_t clock_read(const struct engine *engine) {
@@ -48,7 +48,7 @@ static uint64_t clock_read(const struct engine *engine) {
     return now_ms < KERNEL_TIME_MAX ? now_ms : KERNEL_TIME_MAX;
 }
 
-/* The clock goes on from what is logged, or from the wall clock if that is later. 0 stands for "never"
+/* Starts the clock at the later of the logged time and the wall clock. A time of 0 means "never"
  * wherever a time is kept, so no time is 0. */
 static void clock_base(struct engine *engine, uint64_t base_ms, uint64_t lead_ms) {
     struct engine_clock *clock = &engine->clock;
@@ -121,8 +121,9 @@ static enum tn_status clock_begin(struct engine *engine, const struct log_positi
     return TN_OK;
 }
 
-/* The previous owner's time, if it was heard: this engine's own may have run ahead of it since it last
- * led. Otherwise its own. Neither goes back before the end of the log. */
+/* Continues with the previous owner's time if it was heard, because this engine's own may have run
+ * ahead of it since it last led. Otherwise continues with its own. Never goes back behind the end
+ * of the log. */
 static void clock_continue(struct engine *engine, const struct log_position *at,
                            uint64_t heard_ms) {
     struct log_position from = *at;
@@ -138,7 +139,8 @@ enum tn_status engine_clock_start(struct engine *engine, const struct log_positi
                                   struct log_error *error) {
     struct log_position from = *at;
     enum tn_status status = TN_OK;
-    if (succession->least_ms > from.now_ms) { /* an idle owner shows the time and logs nothing */
+    /* An idle owner announces the time without logging it. */
+    if (succession->least_ms > from.now_ms) {
         from.now_ms =
             succession->least_ms < KERNEL_TIME_MAX ? succession->least_ms : KERNEL_TIME_MAX;
     }
@@ -149,7 +151,7 @@ enum tn_status engine_clock_start(struct engine *engine, const struct log_positi
     }
     if (status == TN_OK) {
         engine->clock_approved = true;
-        atomic_store(&engine->tick_not_before_ms, 0); /* was said in another time */
+        atomic_store(&engine->tick_not_before_ms, 0); /* it was computed in another time */
     }
     return status;
 }
@@ -160,7 +162,7 @@ uint64_t engine_now(const struct engine *engine) {
     return now_ms > last_ms ? now_ms : last_ms;
 }
 
-/* Only the leader stamps, so nobody moves last_ms in between. */
+/* Only the leader stamps, so last_ms does not change in between. */
 uint64_t engine_clock_stamp(struct engine *engine) {
     uint64_t now_ms = engine_now(engine);
     TN_ASSERT(now_ms > 0 && now_ms <= KERNEL_TIME_MAX);

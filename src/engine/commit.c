@@ -25,14 +25,14 @@
 
 #include "engine/internal.h"
 
-#define COMMIT_HEAD_BYTES ((uint32_t)sizeof(uint32_t)) /* of a command in a batch: its length */
+#define COMMIT_HEAD_BYTES ((uint32_t)sizeof(uint32_t)) /* the length before a command in a batch */
 #define COMMIT_TICK_BYTES (COMMIT_HEAD_BYTES + KERNEL_COMMAND_MIN)
-#define COMMIT_GATHER_MAX 64u /* commands that are worth a sync of their own */
+#define COMMIT_GATHER_MAX 64u /* commands that justify a sync of their own */
 
 /* ---- Entering ---- */
 
-/* Judges a command without the state, and measures it. Commands that change limits or shard belong to
- * the start of the engine: they need preparation, at their own place in the log. */
+/* Judges a command without the state, and computes its size. Commands that change limits or the
+ * shard are refused: they belong to the start of the engine, which prepares them. */
 static enum tn_result commit_examine(const struct engine *engine,
                                      const struct kernel_command *command, uint32_t *ret_size) {
     if (!kernel_command_whole(command) || command->verb == KERNEL_VERB_LIMITS ||
@@ -47,7 +47,8 @@ static enum tn_result commit_examine(const struct engine *engine,
     return TN_R_OK;
 }
 
-/* How many values may become free in the filling batch before a request for values comes: refuse.c. */
+/* Counts the values that may become free in the filling batch before a request for values comes:
+ * see refuse.c. */
 static void commit_count_free(struct engine *engine, const struct kernel_command *command) {
     uint32_t freeing = atomic_load_explicit(&engine->freeing, memory_order_relaxed);
     if (command->verb == KERNEL_VERB_RELEASE || command->verb == KERNEL_VERB_ACK ||
@@ -58,8 +59,7 @@ static void commit_count_free(struct engine *engine, const struct kernel_command
     }
 }
 
-/* Every batch has room for the commit thread's tick beyond what others may fill: time goes on under
- * any load. */
+/* Every batch keeps room for the commit thread's tick, so time advances under any load. */
 static bool commit_has_room(const struct engine *engine, uint32_t size) {
     const struct engine_batch *batch = engine->filling;
     return batch->count < engine->batch_commands_max &&
@@ -120,7 +120,7 @@ void engine_commit_unlock(struct engine *engine) {
     }
 }
 
-/* Lets go of submit_lock until the filling batch was taken. */
+/* Releases submit_lock until the filling batch has been taken. */
 static void commit_wait_room(struct engine *engine) {
     if (engine->rouse) {
         engine->rouse = false;
@@ -129,7 +129,7 @@ static void commit_wait_room(struct engine *engine) {
     pthread_cond_wait(&engine->room, &engine->submit_lock);
 }
 
-/* Somebody must commit what was enqueued. True: the caller itself must. With submit_lock held. */
+/* A thread must commit what was enqueued. True: the caller must do it. With submit_lock held. */
 static bool commit_call_leader(struct engine *engine, bool blocking) {
     if (engine->leading) {
         return false;
@@ -142,7 +142,8 @@ static bool commit_call_leader(struct engine *engine, bool blocking) {
     return !engine->thread_leads;
 }
 
-/* With submit_lock held: there is no more to come. Only an engine with a thread gathers. */
+/* Ends gathering: no more requests will be added. With submit_lock held. Only an engine with a
+ * commit thread gathers. */
 static void commit_gathered(struct engine *engine) {
     if (engine->gathering) {
         engine->gathering = false;
@@ -150,7 +151,7 @@ static void commit_gathered(struct engine *engine) {
     }
 }
 
-/* With submit_lock held, after something was enqueued: true if it can wait for more. */
+/* Called after a request was enqueued, with submit_lock held. True: the batch can wait for more. */
 static bool commit_gathers(struct engine *engine, bool later) {
     engine->gathering = (later || engine->gathering) && !engine->options.no_threads &&
                         engine->filling->waiters == 0 && engine->filling->count < COMMIT_GATHER_MAX;
@@ -204,8 +205,8 @@ void engine_submit_now(struct engine *engine) {
     engine_commit_unlock(engine);
 }
 
-/* Waits for room in the filling batch and enters it. True in *ret_lead: no thread leads yet, so the
- * caller does. */
+/* Waits for room in the filling batch and adds the request. *ret_lead: no thread leads yet, so the
+ * caller must. */
 static enum tn_result commit_enter(struct engine *engine, struct engine_request *request,
                                    const struct kernel_command *command, uint32_t size,
                                    bool *ret_lead) {
@@ -221,10 +222,10 @@ static enum tn_result commit_enter(struct engine *engine, struct engine_request 
         commit_wait_room(engine);
     }
     if (verdict == TN_R_OK) {
-        engine->gathering = false; /* the caller may be the one who gathers, and it waits now */
+        engine->gathering = false; /* the caller may be the one that gathers, and it waits now */
         engine->filling->waiters++;
     } else {
-        commit_gathered(engine); /* what others have gathered still needs its answers */
+        commit_gathered(engine); /* requests that others have gathered still need answers */
     }
     engine_delay_look(engine);
     *ret_lead = verdict == TN_R_OK && commit_call_leader(engine, true);
@@ -302,10 +303,8 @@ static bool commit_admit_one(const struct engine *engine, struct tn_bytes encode
                            ret_chunks) == TN_R_OK;
 }
 
-/* Takes the commands that the operation table has no room for out of the batch. Nothing is pending
- * but what stands before each in the same batch: the one before it has been applied. A repeat that
- * shares a batch with its first occurrence is counted like a new operation: it may be refused
- * although it would have been a replay, and is one when it is tried again. */
+/* Removes the commands from the batch for which the operation table has no room. Only earlier
+ * commands of the same batch count as pending, because the previous batch has been applied. */
 static void commit_admit(struct engine *engine, struct engine_batch *batch,
                          struct engine_list *refused) {
     struct engine_request *request = batch->first;
@@ -344,7 +343,8 @@ static void commit_admit(struct engine *engine, struct engine_batch *batch,
     batch->last = kept.last;
 }
 
-/* One batch from its taking to its answers; only the sleepers remain to be woken. */
+/* Processes one batch from taking it to handing out its answers; only blocking callers remain to be
+ * woken. */
 static void commit_batch(struct engine *engine, struct engine_batch *batch,
                          struct engine_list *sleepers) {
     enum tn_result verdict = engine_authority(engine);
@@ -370,7 +370,7 @@ static void commit_batch(struct engine *engine, struct engine_batch *batch,
     engine_snapshot_appended(engine, batch->len);
 }
 
-/* Passes the lead: to the commit thread if requests wait, to the next caller otherwise. With
+/* Ends the lead: the commit thread leads if requests wait, otherwise the next caller. With
  * submit_lock held and no batch taken. */
 void engine_commit_pass(struct engine *engine, bool is_thread) {
     TN_ASSERT(engine->leading);
@@ -385,7 +385,7 @@ void engine_commit_pass(struct engine *engine, bool is_thread) {
     }
 }
 
-/* Gives the buffer back. True: without a commit thread, this one must go on. */
+/* Returns the buffer. True: there is no commit thread, and this thread must continue. */
 static bool commit_give(struct engine *engine, struct engine_batch *batch, bool is_thread) {
     pthread_mutex_lock(&engine->submit_lock);
     *batch = (struct engine_batch){.payload = batch->payload};

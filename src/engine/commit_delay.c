@@ -13,10 +13,10 @@
  * four, up to DELAY_SKIP_MAX. */
 #include "engine/internal.h"
 
-#define DELAY_SLOW_NS 1000000u /* a sync that takes longer than clients need to come back */
+#define DELAY_SLOW_NS 1000000u /* a sync that takes longer than clients need to send again */
 #define DELAY_SKIP_MAX 16u
 
-/* By the leader: answers to `count` commands are about to be handed out. */
+/* Called by the leader before the answers to `count` commands are handed out. */
 void engine_delay_expect(struct engine *engine, uint32_t count) {
     struct engine_delay *delay = &engine->delay;
     uint64_t sync_ns = atomic_load_explicit(&engine->append_ns_last, memory_order_relaxed);
@@ -29,13 +29,13 @@ void engine_delay_expect(struct engine *engine, uint32_t count) {
     }
     pthread_mutex_lock(&engine->submit_lock);
     uint32_t all = count + engine->filling->count;
-    delay->expected = all - all / 8; /* the last ones are not worth waiting for */
+    delay->expected = all - all / 8; /* the last clients are not worth waiting for */
     pthread_mutex_unlock(&engine->submit_lock);
     delay->until_ns = engine->os->clock_boot_ns(engine->os->ctx) + sync_ns / 2;
 }
 
-/* With submit_lock held. A batch that is half full is worth a sync, and must be taken before it is
- * full: then requests are refused. */
+/* Whether to stop waiting. A batch that is half full is worth a sync, and must be taken before it
+ * is full, because then requests are refused. With submit_lock held. */
 static bool delay_over(const struct engine *engine) {
     const struct engine_batch *batch = engine->filling;
     return engine->closing || batch->waiters > 0 || batch->count >= engine->delay.expected ||
@@ -43,7 +43,7 @@ static bool delay_over(const struct engine *engine) {
            batch->len >= engine->batch_bytes_max / 2;
 }
 
-/* With submit_lock held: something has changed that may end the wait. */
+/* Called after changes that may end the wait. With submit_lock held. */
 void engine_delay_look(struct engine *engine) {
     if (engine->delay.waits && delay_over(engine)) {
         engine->delay.waits = false;
@@ -79,7 +79,8 @@ void engine_delay_wait(struct engine *engine) {
         delay->waits = true;
         pthread_mutex_unlock(&engine->submit_lock);
         in_time = engine_park_wait_ns(&engine->thread_word, seen, delay->until_ns - now_ns);
-        now_ns = engine->os->clock_boot_ns(engine->os->ctx); /* less is left if it was woken */
+        /* Less time is left if the thread was woken. */
+        now_ns = engine->os->clock_boot_ns(engine->os->ctx);
         in_time = in_time && now_ns < delay->until_ns;
         pthread_mutex_lock(&engine->submit_lock);
     }

@@ -8,7 +8,7 @@
 
 #include "engine/internal.h"
 
-/* The innermost callback that this thread runs. */
+/* The innermost callback that this thread is running. */
 static _Thread_local struct engine_delivery *innermost;
 
 bool engine_delivering(const struct engine *engine) {
@@ -31,8 +31,8 @@ void engine_deliver_end(const struct engine_delivery *delivery) {
 
 /* ---- Notices ---- */
 
-/* Notices come from every thread of the engine and from those of the log: one at a time. The lock is
- * recursive, for a notice that is caused by what the listener to another one does. */
+/* Notices come from all threads of the engine and of the log, one at a time. The lock is recursive,
+ * because the receiver of a notice may cause another one. */
 void engine_notice_init(struct engine *engine) {
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
@@ -65,7 +65,7 @@ void engine_notice(struct engine *engine, const char *format, ...) {
 
 /* ---- Cancellation ---- */
 
-/* A thread that is cancelled while it leads would take the lead, or a lock, with it. */
+/* A thread that was cancelled while it leads would keep the lead, or a lock, forever. */
 int engine_cancel_hold(void) {
     int before = PTHREAD_CANCEL_ENABLE;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);

@@ -33,9 +33,9 @@
 
 #define ENGINE_BATCH_BYTES ((uint32_t)1 << 20)
 #define ENGINE_BATCH_COMMANDS 8192u
-#define ENGINE_CLOSE_TICK_MS 60000u /* closing logs the time if the log is that far behind */
+#define ENGINE_CLOSE_TICK_MS 60000u /* closing logs the time if the log is this far behind */
 
-/* Signals are for the threads of the host. */
+/* Signals are left to the threads of the host. */
 enum tn_status engine_thread_start(pthread_t *thread, void *(*run)(void *), void *arg) {
     sigset_t all;
     sigset_t before;
@@ -110,10 +110,10 @@ static void engine_init(struct engine *engine, const struct engine_options *opti
     engine_snapshot_init(engine);
 }
 
-/* Everything but the threads; the log is closed first, so that nothing can call back. */
+/* Frees everything except the threads. The log is closed first, so that it makes no more calls. */
 static bool engine_free(struct engine *engine) {
     const struct os *os = engine->os;
-    engine_events_free(engine); /* while the directory is locked */
+    engine_events_free(engine); /* while the directory is still locked */
     bool closed = log_close(engine->store, engine->log);
     if (engine->kernel != NULL) {
         kernel_destroy(engine->kernel);
@@ -177,7 +177,7 @@ static enum tn_status engine_threads(struct engine *engine, struct log_error *er
     return status;
 }
 
-/* NULL, and log and store closed, if there is no memory. */
+/* NULL: out of memory; log and store are closed. */
 static struct engine *engine_new(const struct engine_options *options, struct log_error *error) {
     struct engine *engine = aligned_alloc(ENGINE_LINE, sizeof *engine);
     error->text[0] = '\0';
@@ -191,7 +191,7 @@ static struct engine *engine_new(const struct engine_options *options, struct lo
     return engine;
 }
 
-/* When no other thread uses it. */
+/* Closes an engine that no other thread uses. */
 static bool engine_shut(struct engine *engine) {
     pthread_mutex_lock(&engine->submit_lock);
     engine->closing = true;
@@ -289,8 +289,8 @@ enum tn_status engine_replay(const struct os *os, struct log_store *store, struc
     return status;
 }
 
-/* The next start compares its clock with the time that is logged: the time during which nothing was
- * written must not look like downtime to it. If it cannot be logged, nothing is lost. */
+/* The next start compares its clock with the logged time, so idle time must be logged, or it would
+ * look like downtime. If that fails, nothing is lost. */
 static void engine_close_time(struct engine *engine) {
     struct kernel_result unread = {0};
     if (engine_now(engine) - atomic_load(&engine->logged_ms) >= ENGINE_CLOSE_TICK_MS) {

@@ -48,8 +48,8 @@ enum tn_status engine_events_init(struct engine *engine) {
     return status;
 }
 
-/* After the log was opened: its directory is ours alone from then on. The newest snapshot has seen a
- * flush, also if the operator passes it over. */
+/* Called after the log was opened, when its directory is locked. The newest snapshot made a flush,
+ * even if the operator passes the snapshot over. */
 enum tn_status engine_events_open(struct engine *engine) {
     const struct engine_options *options = &engine->options;
     if (options->events_max == 0) {
@@ -84,7 +84,7 @@ enum tn_status engine_events_start(struct engine *engine) {
     return engine->events.store != NULL ? engine_store_start(engine->events.store) : TN_OK;
 }
 
-/* A snapshot is worth the same without its events: whether this works makes no difference to it. */
+/* A snapshot is valid without its events, so a failure here does not matter to it. */
 void engine_events_flush(struct engine *engine, uint64_t lsn) {
     if (engine->events.store != NULL) {
         (void)engine_store_flush(engine->events.store, lsn);
@@ -116,7 +116,7 @@ bool engine_events_full(const struct engine_events *events) {
     return events->used > EVENTS_BYTES;
 }
 
-/* Another buffer of at least `capacity` bytes, with what is used so far. */
+/* Allocates a buffer of at least `capacity` bytes and copies the used part. */
 static bool events_resize(struct engine *engine, size_t capacity) {
     struct engine_events *events = &engine->events;
     void *memory;
@@ -130,7 +130,7 @@ static bool events_resize(struct engine *engine, size_t capacity) {
     return true;
 }
 
-/* There is always room for this: the last of several in a row stands for all of them. */
+/* There is always room for this record. The last one of several in a row stands for all of them. */
 static void events_lose(struct engine_events *events, const struct kernel_event *fact) {
     struct engine_event_id id = {.lsn = fact->lsn, .index = fact->index};
     atomic_fetch_add_explicit(&events->lost, 1, memory_order_relaxed);
@@ -169,7 +169,7 @@ void engine_events_sink(void *ctx, const struct kernel *kernel, const struct ker
     events->used += engine_record_write(events->at + events->used, kernel, fact);
 }
 
-/* With the state lock held, after the list has changed. */
+/* Called with the state lock held after the list has changed. */
 static void watchers_changed(struct engine *engine) {
     engine->watch_kinds = 0;
     for (const struct engine_watcher *w = engine->watchers; w != NULL; w = w->next) {

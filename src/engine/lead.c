@@ -10,7 +10,7 @@
 
 #include "engine/internal.h"
 
-/* Nobody else has anything in the batches while the engine does not lead. */
+/* While the engine does not lead, no other thread uses the batches. */
 static enum tn_status lead_append(struct engine *engine, const struct kernel_command *command,
                                   struct log_batch *ret_logged) {
     struct engine_batch batch = {.payload = engine->batches[0].payload, .count = 1};
@@ -32,8 +32,9 @@ static enum tn_status lead_append(struct engine *engine, const struct kernel_com
     }
 }
 
-/* Commits one command as a batch of its own and adds its size to *bytes. The snapshot thread hears of
- * these batches only when all of them are applied: the limits may replace the kernel's tables. */
+/* Commits one command as a batch of its own and adds its size to *bytes. The snapshot thread learns
+ * of these batches only after all of them are applied, because the limits may replace the kernel's
+ * tables. */
 static enum tn_status lead_log_one(struct engine *engine, const struct kernel_command *command,
                                    uint64_t *bytes, struct log_error *error) {
     struct log_batch logged;
@@ -73,7 +74,7 @@ static enum tn_status lead_limits_check(const struct kernel_limits *limits,
     return TN_INVALID;
 }
 
-/* A new log: its first record carries the limits and seeds the kernel's generator. */
+/* Begins a new log: its first record has the limits and the seed of the kernel's generator. */
 static enum tn_status lead_log_new(struct engine *engine, const struct log_position *at,
                                    uint64_t *bytes, struct log_error *error) {
     struct kernel_command command = {.verb = KERNEL_VERB_LIMITS,
@@ -97,7 +98,7 @@ static enum tn_status lead_log_new(struct engine *engine, const struct log_posit
         return status;
     }
     status = lead_log_one(engine, &command, bytes, error);
-    if (status != TN_OK) { /* whoever begins the log makes its state */
+    if (status != TN_OK) { /* the one that begins the log creates its state */
         pthread_mutex_lock(&engine->state_lock);
         kernel_destroy(engine->kernel);
         engine->kernel = NULL;
@@ -114,7 +115,8 @@ static enum tn_status lead_limits_prepare(struct engine *engine,
     return status;
 }
 
-/* The tables must have the sizes of the limits in force again, which the next owner's batches rely on. */
+/* Gives the tables the sizes of the limits in force again, on which the next owner's batches
+ * rely. */
 static void lead_limits_undo(struct engine *engine) {
     struct kernel_limits in_force = *kernel_limits_of(engine->kernel);
     enum tn_status status = lead_limits_prepare(engine, &in_force);
@@ -127,7 +129,8 @@ static bool lead_limits_differ(const struct engine *engine, const struct kernel_
     return memcmp(limits, kernel_limits_of(engine->kernel), sizeof *limits) != 0;
 }
 
-/* Makes room for the limits asked for, or keeps those in force if that may be: then *limits are those. */
+/* Makes room for the requested limits, or keeps those in force if that is permitted: then *limits
+ * are those. */
 static enum tn_status lead_limits_choose(struct engine *engine, struct kernel_limits *limits,
                                          struct log_error *error) {
     enum tn_status status = lead_limits_check(limits, error);
@@ -150,7 +153,7 @@ static enum tn_status lead_limits_choose(struct engine *engine, struct kernel_li
     return TN_OK;
 }
 
-/* The limits asked for and this version's rules, if they are not the ones in force. */
+/* Logs the requested limits and the rules of this version if they are not those in force. */
 static enum tn_status lead_limits_change(struct engine *engine, uint64_t *bytes,
                                          struct log_error *error) {
     struct kernel_limits wanted = lead_limits_wanted(engine);
@@ -174,7 +177,7 @@ static enum tn_status lead_limits_change(struct engine *engine, uint64_t *bytes,
 _Static_assert(LOG_GENERATIONS_MAX == KERNEL_RESTORES_MAX,
                "the log refuses a restore that the kernel could not tell apart");
 
-/* The log's generation goes up when a backup is restored; the state follows by a command. */
+/* Restoring a backup raises the log's generation; this command brings the state to it. */
 static enum tn_status lead_restored(struct engine *engine, const struct log_position *at,
                                     uint64_t *bytes, struct log_error *error) {
     const struct kernel_command command = {.verb = KERNEL_VERB_RESTORED,
@@ -200,7 +203,7 @@ static enum tn_status lead_restored(struct engine *engine, const struct log_posi
     return status;
 }
 
-/* From whom the log comes, for the clock and for whoever asks later. */
+/* Notes from whom the log was taken over, for the clock and for later queries. */
 static void lead_succeed(struct engine *engine) {
     struct log_succession succession = {0};
     if (engine->log->verbs->succession != NULL) {
@@ -211,8 +214,8 @@ static void lead_succeed(struct engine *engine) {
     pthread_mutex_unlock(&engine->submit_lock);
 }
 
-/* The clients of waiting leases were clients of another process, or of this one before it lost the
- * log. None of them is served before it has come back. In steps, each a batch of its own. */
+/* The clients of waiting leases were connected to another process, or to this one before it lost
+ * the log. No lease is served before its client is back. In steps, each a batch of its own. */
 static enum tn_status lead_unattend(struct engine *engine, uint64_t *bytes,
                                     struct log_error *error) {
     const struct kernel_command command = {.verb = KERNEL_VERB_UNATTEND,

@@ -12,7 +12,7 @@
 
 #define METRICS_POOLS_PER_HOLD 16u
 
-/* A few pools' metrics, read under one hold of the lock. */
+/* The metrics of a few pools, read under one hold of the lock. */
 struct metrics_page {
     struct engine_metrics of[METRICS_POOLS_PER_HOLD];
     uint64_t interval_ms[METRICS_POOLS_PER_HOLD];
@@ -23,7 +23,7 @@ struct metrics_page {
 
 void engine_metrics_of_view(const struct kernel_pool_view *view, uint64_t clock_ms,
                             struct engine_metrics *out) {
-    memset(out, 0, sizeof *out); /* padding too: it is hashed */
+    memset(out, 0, sizeof *out); /* clears the padding, too, because the struct is hashed */
     memcpy(out->pool, view->name, view->name_len);
     out->base_lease_seconds = view->policy.of[KERNEL_OPTION_LEASE];
     out->effective_lease_seconds = view->effective_lease_s;
@@ -94,7 +94,7 @@ static void metrics_tell(struct engine *engine, struct engine_metrics *metrics,
     engine_deliver_end(&delivery);
 }
 
-/* A pool that no command touches can still change: its rate falls with time. */
+/* A pool can change without a command, because its rate falls with time. */
 static bool metrics_worth_a_look(const struct engine *engine) {
     return engine->meters.sticky_seen > 0 || engine->meters.lsn_seen != atomic_load(&engine->lsn);
 }

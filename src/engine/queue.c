@@ -12,7 +12,8 @@
 #include "engine/internal.h"
 
 #define QUEUE_BYTES_MIN ((size_t)4 << 20)
-#define QUEUE_STEP_ROOM ((size_t)3 << 20) /* a step, one more chunk and what a wrap wastes */
+/* Room for a step, one more chunk, and the end of the ring that a wrap skips. */
+#define QUEUE_STEP_ROOM ((size_t)3 << 20)
 
 _Static_assert(QUEUE_BYTES_MIN >= 2 * (LOG_SECTION_MAX + 64), "one section always fits");
 
@@ -55,7 +56,7 @@ bool engine_queue_has_room(struct engine_queue *queue) {
     return room;
 }
 
-/* Makes `tail` the start of `size` free bytes; false if there are none. */
+/* Moves `tail` to the beginning of `size` free bytes. False if there are none. */
 static bool queue_fit(struct engine_queue *queue, size_t size) {
     TN_ASSERT(queue->used <= queue->capacity && queue->head <= queue->capacity);
     if (queue->used == 0) {
@@ -78,7 +79,8 @@ static bool queue_fit(struct engine_queue *queue, size_t size) {
     return true;
 }
 
-/* The bytes at `tail` are the producer's until it moves `used`, so they are copied unlocked. */
+/* The bytes at `tail` belong to the producer until it changes `used`, so they are copied without
+ * the lock. */
 bool engine_queue_push(struct engine_queue *queue, const struct tn_table_chunk *chunk) {
     TN_ASSERT(queue->ring != NULL && chunk->table_id < KERNEL_TABLES_MAX);
     size_t len = (size_t)chunk->count * queue->record_bytes[chunk->table_id];

@@ -3,10 +3,10 @@
 
 #define READ_FENCE_MS 1000u
 #define READ_OWNED_STEPS \
-    50u /* of READ_OWNED_STEP_MS: how long a read waits for the log to be ours */
+    50u /* steps of READ_OWNED_STEP_MS for which a read waits until the log is ours */
 #define READ_OWNED_STEP_MS 20u
 
-/* A callback runs on the thread that would apply the missing commands, so it does not wait. */
+/* A callback runs on the thread that would apply the missing commands, so it must not wait. */
 static enum tn_result wait_applied(struct engine *engine, uint64_t lsn) {
     if (atomic_load(&engine->lsn) >= lsn) {
         return TN_R_OK;
@@ -45,8 +45,8 @@ static bool read_look(struct engine *engine, engine_reader *reader, void *ctx, u
     return again && (due || !ticked) && !engine_delivering(engine);
 }
 
-/* Without a tick, because of a callback or a full disk, the answer is the state at its LSN, with
- * leases judged by the clock. */
+/* If there can be no tick, because of a callback or a full disk, the answer is the state at its
+ * LSN, with leases judged by the clock. */
 static enum tn_result read_current(struct engine *engine, engine_reader *reader, void *ctx) {
     uint64_t asked_ms = engine_now(engine);
     bool ticked = false;
@@ -64,8 +64,9 @@ static enum tn_result read_current(struct engine *engine, engine_reader *reader,
     }
 }
 
-/* One look, and no tick. The caller commits those: one that would change nothing but the time is worth
- * it only once, which is for the caller to count, but not if the state's time is the clock's. */
+/* Calls the reader once and commits no tick: the caller does that. A tick that would change only
+ * the time is worth it once, which the caller counts, and not at all if the state's time is the
+ * clock's. */
 static enum tn_result read_at_once(struct engine *engine, enum engine_read_mode mode,
                                    engine_reader *reader, void *ctx) {
     enum tn_result verdict = engine_authority_read(engine, mode);
@@ -77,7 +78,7 @@ static enum tn_result read_at_once(struct engine *engine, enum engine_read_mode 
     bool again = read_look(engine, reader, ctx, asked_ms, timely);
     verdict = engine_authority_read(engine, mode);
     if (verdict != TN_R_OK) {
-        return verdict; /* it was lost while the reader looked */
+        return verdict; /* the log was lost while the reader looked */
     }
     return again && mode == ENGINE_READ_NOWAIT ? TN_R_NOT_YET : TN_R_OK;
 }
@@ -89,7 +90,7 @@ enum tn_result engine_wait_lsn(struct engine *engine, uint64_t lsn) {
     return engine_authority_sound(engine) ? verdict : TN_R_HALTED;
 }
 
-/* True: the engine leads, and the log is surely ours again. It may be late with a renewal. */
+/* True: the engine leads, and surely owns the log again. Its renewal may have been late. */
 static bool read_wait_owned(struct engine *engine) {
     enum tn_result verdict = engine_authority_read(engine, ENGINE_READ_CURRENT);
     for (unsigned i = 0; i < READ_OWNED_STEPS && verdict == TN_R_MASTERDOWN &&
@@ -102,7 +103,7 @@ static bool read_wait_owned(struct engine *engine) {
     return verdict == TN_R_OK;
 }
 
-/* What was seen counts only if the log is ours after the look. */
+/* What was read counts only if this node still owns the log afterwards. */
 static enum tn_result read_owned(struct engine *engine, engine_reader *reader, void *ctx) {
     for (bool again = false;; again = true) {
         enum tn_result verdict = read_current(engine, reader, ctx);

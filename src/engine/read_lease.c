@@ -4,16 +4,16 @@
 #include "engine/internal.h"
 #include "engine/read.h"
 
-#define READ_EFFORT 4096u /* records looked at in one hold of the lock */
-#define READ_PAGE 128u    /* leases in one hold: the usual page is whole */
-#define READ_VALUES 64u   /* of a bundle in one walk: each begins at its first */
+#define READ_EFFORT 4096u /* records examined under one hold of the lock */
+#define READ_PAGE 128u    /* leases under one hold, enough for the usual page */
+#define READ_VALUES 64u   /* values of a bundle in one call; each call walks from the first value */
 
 static bool something_is_due(const struct kernel *kernel, uint64_t clock_ms) {
     return kernel_next_due(kernel) <= clock_ms;
 }
 
-/* Would a tick change what is said about this lease? Offline leases can come due by the pool's rate,
- * whatever their deadline says; ended ones are forgotten without anything being due. */
+/* Whether a tick would change what is said about this lease. Offline leases can become due by the
+ * pool's rate, whatever their deadline; ended ones are forgotten without becoming due. */
 static bool lease_is_stale(const struct kernel *kernel, const struct kernel_lease_view *view,
                            uint64_t clock_ms) {
     if (kernel_state_terminal(view->state)) {
@@ -60,7 +60,7 @@ struct lease_query {
     struct tn_bytes pool;
     const struct kernel_requested *requested;
     struct engine_lease *lease;
-    struct engine_lease_rest *rest; /* NULL: it is not wanted */
+    struct engine_lease_rest *rest; /* NULL: not wanted */
     enum tn_result answer;
 };
 
@@ -100,7 +100,7 @@ static bool lease_reader(void *ctx, const struct kernel *kernel, uint64_t clock_
 static enum tn_result lease_query(struct engine *engine, enum engine_read_mode mode,
                                   struct lease_query *query) {
     enum tn_result verdict = engine_read(engine, mode, lease_reader, query);
-    if (verdict != TN_R_OK) { /* what the reader saw is no answer */
+    if (verdict != TN_R_OK) { /* what the reader saw does not count */
         memset(query->lease, 0, sizeof *query->lease);
         return verdict;
     }
@@ -145,7 +145,7 @@ enum tn_result engine_verify(struct engine *engine, enum engine_read_mode mode,
     return lease_query(engine, mode, &query);
 }
 
-/* Parts of a lease that do not fit the answer. */
+/* A query for parts of a lease that do not fit into the answer. */
 struct part_query {
     struct kernel_lease_id id;
     uint32_t first;
@@ -155,7 +155,7 @@ struct part_query {
     enum tn_result answer;
 };
 
-/* True if the lease is there, in *ret_view. */
+/* True: the lease exists and is in *ret_view. */
 static bool part_begin(struct part_query *query, const struct kernel *kernel,
                        struct kernel_lease_view *ret_view) {
     query->got = 0;
@@ -237,11 +237,11 @@ struct leases_query {
     uint64_t from, cursor;
     struct engine_lease *out;
     uint32_t capacity, count;
-    uint32_t looked; /* rows that this hold of the lock counts as */
+    uint32_t looked; /* rows examined under this hold of the lock */
     uint64_t lsn;
 };
 
-/* The filter means states as they are shown: an overdue lease is not an active one. */
+/* The filter selects states as they are shown: an overdue lease is not an active one. */
 static bool leases_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct leases_query *query = ctx;
     struct kernel_lease_view views[READ_PAGE];
@@ -249,7 +249,7 @@ static bool leases_reader(void *ctx, const struct kernel *kernel, uint64_t clock
     enum kernel_state shown = stored.state;
     uint32_t most = query->capacity < READ_PAGE ? query->capacity : READ_PAGE;
     uint32_t found;
-    bool stale = something_is_due(kernel, clock_ms); /* it may belong on this page afterwards */
+    bool stale = something_is_due(kernel, clock_ms); /* a tick may put it on this page */
     if (shown == KERNEL_OVERDUE) {
         stored.state = KERNEL_NO_STATE;
     }

@@ -4,7 +4,8 @@
 #include "engine/internal.h"
 #include "engine/read.h"
 
-/* A pool's counts hang on every deadline of its leases: always brought up to date. */
+/* A pool's counts depend on every deadline of its leases, so the state is always brought up to
+ * date. */
 struct pool_query {
     struct tn_bytes name;
     struct kernel_pool_view *view;
@@ -183,7 +184,7 @@ enum tn_result engine_sensors_list(struct engine *engine, enum engine_read_mode 
 struct demand_query {
     struct tn_bytes name;
     struct kernel_rule_view *rule;
-    void *meta; /* of the rule, KERNEL_META_MAX bytes; or NULL */
+    void *meta; /* memory for the rule's metadata, KERNEL_META_MAX bytes; or NULL */
     struct kernel_sensor_view *sensor;
     void *spec;
     uint32_t capacity;

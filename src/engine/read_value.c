@@ -2,11 +2,11 @@
 #include "engine/internal.h"
 #include "engine/read.h"
 
-#define READ_EFFORT 4096u /* values looked at in one hold of the lock */
-#define READ_PAGE 128u    /* rows in one hold */
+#define READ_EFFORT 4096u /* values examined under one hold of the lock */
+#define READ_PAGE 128u    /* rows under one hold */
 
-/* A value is as live as its lease (authority.c). Its last lease is not shown after its retention, also
- * before a tick has come to remove it. */
+/* Shows a value with the state of its lease (authority.c). The last lease is not shown after its
+ * retention, even before a tick has removed it. */
 static void value_mark(const struct kernel *kernel, struct kernel_value_view *view,
                        uint64_t clock_ms) {
     uint64_t kept_ms = kernel_limits_of(kernel)->of[KERNEL_LIMIT_HISTORY_SECONDS] * 1000;
@@ -31,12 +31,12 @@ struct values_query {
     uint64_t from, cursor;
     struct kernel_value_view *out;
     uint32_t capacity, count;
-    uint32_t looked; /* values that this hold of the lock counts as */
+    uint32_t looked; /* values examined under this hold of the lock */
     uint64_t lsn;
     enum tn_result answer;
 };
 
-/* As with leases, the filter means states as they are shown. */
+/* As for leases, the filter selects states as they are shown. */
 static bool values_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct values_query *query = ctx;
     enum kernel_value_state stored =
@@ -55,16 +55,17 @@ static bool values_reader(void *ctx, const struct kernel *kernel, uint64_t clock
         }
     }
     query->count = kept;
-    return kernel_next_due(kernel) <= clock_ms; /* what is due may be on this page */
+    return kernel_next_due(kernel) <= clock_ms; /* what is due may belong on this page */
 }
 
-/* Two rows that one span of free values was cut into, or two excluded spans that touch. */
+/* Whether the two rows are parts of one span of free values, or adjacent excluded spans. */
 static bool is_continued(const struct kernel_value_view *a, const struct kernel_value_view *b) {
     bool free = a->state == KERNEL_VALUE_AVAILABLE || a->state == KERNEL_VALUE_EXCLUDED;
     return free && a->state == b->state && a->value.name_len == 0 && a->last + 1 == b->value.number;
 }
 
-/* Adds `more` rows that stand behind the first `count`; returns how many there are now. */
+/* Appends `more` rows that stand behind the first `count`, joining spans. Returns the new number of
+ * rows. */
 static uint32_t rows_join(struct kernel_value_view *rows, uint32_t count, uint32_t more) {
     for (uint32_t i = count, end = count + more; i < end; i++) {
         if (count > 0 && is_continued(&rows[count - 1], &rows[i])) {

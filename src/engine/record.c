@@ -21,8 +21,8 @@ enum present {
     HAS_ALL = 8191,
 };
 
-#define RUN_EXTRA 2u      /* its length and its NUL */
-#define LONG_RUN_EXTRA 3u /* the same, for a length of two bytes */
+#define RUN_EXTRA 2u      /* bytes for its length and its NUL */
+#define LONG_RUN_EXTRA 3u /* the same for a length of two bytes */
 
 _Static_assert(KERNEL_EVENT_COUNT < RECORD_LOST, "a kind is a byte, and one is taken");
 _Static_assert(KERNEL_HOLDER_MAX <= UINT8_MAX, "a run's length is a byte");
@@ -35,7 +35,7 @@ _Static_assert(KERNEL_FORMAT_COUNT - 1 <= RECORD_FORMAT_MASK, "a format fits its
 
 /* ---- Writing ---- */
 
-/* An upper bound: every value might be of another pool. */
+/* An upper bound: each value might be of another pool. */
 size_t engine_record_size_max(const struct kernel_event *fact) {
     size_t size = RECORD_HEAD + 5 * sizeof(uint64_t) + 6 * (size_t)RUN_EXTRA +
                   2 * (size_t)LONG_RUN_EXTRA + fact->holder.len + fact->previous.len +
@@ -165,7 +165,7 @@ static uint64_t get64(struct tn_reader *r, unsigned present, unsigned bit) {
 
 static const uint8_t empty_run[1]; /* its NUL */
 
-/* What follows its length. */
+/* Reads the bytes after a length. */
 static struct tn_bytes get_rest(struct tn_reader *r, uint32_t len) {
     if (r->bad || tn_reader_left(r) < len + 1u || r->at[r->pos + len] != '\0') {
         tn_reader_spoil(r);

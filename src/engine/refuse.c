@@ -25,11 +25,11 @@
 #include "base/hash.h"
 #include "engine/internal.h"
 
-#define REFUSE_HOPE 8u /* judgements in vain until a pool or lease is not judged any more */
+#define REFUSE_HOPE 8u /* unsuccessful judgments after which a pool or lease is no longer judged */
 
 _Static_assert((ENGINE_REFUSED & (ENGINE_REFUSED - 1)) == 0, "a power of two");
 
-/* The place of the pool that the command names first, or of its lease. */
+/* The entry for the first pool that the command names, or for its lease. */
 static _Atomic uint8_t *refuse_place(struct engine *engine, const struct kernel_command *command) {
     uint64_t hash = tn_mix64(command->lease.lsn);
     if ((command->fields & KERNEL_F_CLAIMS) != 0 && command->claim_count > 0) {
@@ -55,7 +55,7 @@ static void refuse_learn(_Atomic uint8_t *place, bool refused) {
     }
 }
 
-/* Whether judging is worth it; *ret_place is what remembers it. */
+/* Whether judging the command is worthwhile. *ret_place is the entry that remembers it. */
 static bool refuse_pays(struct engine *engine, const struct kernel_command *command,
                         _Atomic uint8_t **ret_place) {
     bool idle = !atomic_load_explicit(&engine->busy, memory_order_relaxed);
@@ -80,7 +80,8 @@ static bool refuse_look(struct engine *engine, const struct kernel_command *comm
     return refused;
 }
 
-/* Whether a command that the state refuses may be granted after a release in the filling batch. */
+/* Whether a command that the state refuses may be granted because of a release in the filling
+ * batch. */
 static bool refuse_hopes(const struct engine *engine, const struct kernel_command *command) {
     return (command->fields & KERNEL_F_CLAIMS) != 0 &&
            atomic_load_explicit(&engine->freeing, memory_order_relaxed) > 0;
@@ -98,7 +99,7 @@ bool engine_refuses(struct engine *engine, const struct kernel_command *command,
     }
     bool refused = refuse_look(engine, command, ret_result);
     if (refused && engine_authority_read(engine, ENGINE_READ_NOWAIT) != TN_R_OK) {
-        return false; /* it was lost during the look */
+        return false; /* the log was lost meanwhile */
     }
     refuse_learn(place, refused);
     if (!refused || refuse_hopes(engine, command)) {

@@ -16,8 +16,8 @@ struct recovery {
     struct log_position snapshot;
     bool in_snapshot;
     bool has_meta;
-    bool replaying;         /* the events' store knows where replay begins */
-    struct log_error error; /* empty unless something here went wrong */
+    bool replaying;         /* the store of events knows where the replay begins */
+    struct log_error error; /* empty unless the error is the replay's own */
 };
 
 __attribute__((format(printf, 3, 4))) static enum tn_status recover_fail(struct log_error *error,
@@ -60,8 +60,8 @@ enum tn_status engine_kernel_create(struct engine *engine, const struct kernel_l
     return kernel_create(&env, limits, shard, &engine->kernel);
 }
 
-/* Other tables than those of the image would end it. A new image must not begin in the middle of a batch,
- * which the caller may be in. */
+/* Tables of other sizes would end the image that is being taken. No image may begin in the middle
+ * of a batch, in which the caller may be. */
 enum tn_status engine_limits_prepare(struct engine *engine, const struct kernel_limits *limits) {
     bool mid_batch = engine->mid_batch;
     engine->mid_batch = true;
@@ -228,7 +228,7 @@ static enum tn_status load_snapshot_end(void *ctx) {
 
 /* ---- Batches ---- */
 
-/* What is before the first batch is in the snapshot, or there is nothing before it. */
+/* Events before the first batch are in the snapshot's files, or there are none. */
 static void load_events_begin(struct recovery *recovery) {
     if (!recovery->replaying) {
         recovery->replaying = true;
@@ -236,7 +236,8 @@ static void load_events_begin(struct recovery *recovery) {
     }
 }
 
-/* Lengths add up and every command is one: what engine_apply_batch relies on. */
+/* Whether the lengths are consistent and every command is well-formed, as engine_apply_batch
+ * requires. */
 static bool load_batch_whole(const struct log_batch *batch) {
     uint32_t pos = 0;
     for (uint32_t i = 0; i < batch->count; i++) {
@@ -259,8 +260,8 @@ static enum tn_status batch_first(struct engine *engine, const struct log_batch 
     struct kernel_command command;
     struct tn_bytes first =
         tn_bytes_of(batch->payload + sizeof(uint32_t), tn_load32(batch->payload));
-    /* Only the first record of all carries a seed. Its LSN is 1, unless an earlier start has died before
-     * it and the log has passed over the LSNs that it may have given. */
+    /* Only the very first record has a seed. Its LSN is 1, unless an earlier start crashed before
+     * it and the log has skipped the LSNs that it may have given. */
     if (!kernel_command_decode(first, &command) || command.verb != KERNEL_VERB_LIMITS ||
         (command.fields & KERNEL_F_EPOCH) == 0) {
         return recover_fail(error, TN_CORRUPT,
@@ -271,7 +272,7 @@ static enum tn_status batch_first(struct engine *engine, const struct log_batch 
     if (kernel_limits_bad(&command.limits) != KERNEL_LIMIT_COUNT) {
         return recover_fail(error, TN_CORRUPT, "the limits in the log's first record are damaged");
     }
-    /* Generations above 0 come from commands further on; the segment may have been written anew. */
+    /* Generations above 0 come from later commands, because the segment may have been rewritten. */
     pthread_mutex_lock(&engine->state_lock);
     enum tn_status status = engine_kernel_create(engine, &command.limits, (uint32_t)batch->shard);
     pthread_mutex_unlock(&engine->state_lock);

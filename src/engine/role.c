@@ -45,7 +45,7 @@ const char *engine_role_name(enum engine_role role) {
     return role_rows[role].name;
 }
 
-/* What a request gets that only the owner may serve. */
+/* The refusal of a request that only the owner may serve. */
 static enum tn_result role_refusal(const struct engine *engine) {
     switch (engine->role) {
     case ENGINE_LEADING:
@@ -74,7 +74,7 @@ void engine_role_move(struct engine *engine, enum engine_role to) {
     engine->role = to;
     engine->leads += to == ENGINE_LEADING;
     atomic_store(&engine->refusal, (uint32_t)role_refusal(engine));
-    pthread_cond_broadcast(&engine->room); /* waiting for it may have no more use */
+    pthread_cond_broadcast(&engine->room); /* waiting for room may have become pointless */
 }
 
 void engine_role_drain(struct engine *engine) {
@@ -101,7 +101,7 @@ void engine_role_lost(struct engine *engine, const char *reason) {
     }
     pthread_mutex_unlock(&engine->submit_lock);
     if (led) {
-        engine_submit_now(engine); /* what was gathered is refused, too */
+        engine_submit_now(engine); /* requests that were gathered are refused, too */
         engine_notice(engine, "event=following lsn=%llu reason=\"%s\"",
                       (unsigned long long)atomic_load(&engine->lsn), reason);
         role_told(engine);
@@ -114,7 +114,7 @@ static void role_halt(struct engine *engine, enum tn_status status) {
     engine_role_move(engine, ENGINE_HALTED);
     pthread_mutex_unlock(&engine->submit_lock);
     pthread_mutex_lock(&engine->state_lock);
-    pthread_cond_broadcast(&engine->boundary); /* a batch in part stays one */
+    pthread_cond_broadcast(&engine->boundary); /* a batch that was applied in part stays so */
     pthread_mutex_unlock(&engine->state_lock);
     engine_park_bump(&engine->applied);
     engine_notice(engine, "event=halted lsn=%llu reason=\"%s\"",
@@ -149,9 +149,10 @@ static void follow_owner(void *ctx, bool owned, const char *leader) {
     role_told(engine);
 }
 
-/* With role_lock held: nobody else applies anything from here on. */
+/* With role_lock held: no other thread applies anything from here on. */
 static enum tn_status follow_ready(struct engine *engine) {
-    engine_role_lost(engine, another_owner); /* a batch of another owner says it as well */
+    /* A batch of another owner also shows that the log was lost. */
+    engine_role_lost(engine, another_owner);
     pthread_mutex_lock(&engine->submit_lock);
     if (engine->role == ENGINE_FOLLOWING) {
         engine_role_drain(engine);
@@ -187,13 +188,14 @@ static enum tn_status follow_batch(void *ctx, const struct log_batch *batch) {
     return status;
 }
 
-/* Only while it leads is its clock the log's. */
+/* The engine's clock is the log's only while it leads. */
 static uint64_t follow_now(void *ctx) {
     const struct engine *engine = ctx;
     return engine_authority(engine) == TN_R_OK ? engine_now(engine) : 0;
 }
 
-/* Whoever holds role_lock sets the clock by itself, or applies a batch: the next head tells it again. */
+/* If role_lock is held, its holder sets the clock itself, or applies a batch. The next head repeats
+ * the time. */
 static void follow_time(void *ctx, uint64_t now_ms) {
     struct engine *engine = ctx;
     if (pthread_mutex_trylock(&engine->role_lock) != 0) {
@@ -227,8 +229,8 @@ void engine_role_close(struct engine *engine) {
 
 /* ---- Taking the lead and giving it up ---- */
 
-/* Whoever has lost the log may still be answering: first that, then the judgment, since it takes a while.
- * *ret_turn: the ownership that may be led. */
+/* An engine that has lost the log may still be answering requests. Waits for that first, then
+ * judges, because the wait takes time. *ret_turn: the ownership that may be led. */
 static enum tn_status lead_may(struct engine *engine, uint64_t *ret_turn, struct log_error *error) {
     pthread_mutex_lock(&engine->submit_lock);
     enum tn_status status = TN_OK;
@@ -248,8 +250,8 @@ static enum tn_status lead_may(struct engine *engine, uint64_t *ret_turn, struct
     return status;
 }
 
-/* The log may have been lost since its lead was taken, and may be owned again by now: then what was
- * prepared was for an ownership that has ended. */
+/* The log may have been lost since, and may even be owned again: then the preparations were for an
+ * ownership that has ended. */
 static enum tn_status lead_begin(struct engine *engine, uint64_t turn, struct log_error *error) {
     pthread_mutex_lock(&engine->submit_lock);
     enum tn_status status = engine->owned && engine->owner_turn == turn ? TN_OK : TN_LOST;
@@ -262,7 +264,7 @@ static enum tn_status lead_begin(struct engine *engine, uint64_t turn, struct lo
         return status;
     }
     atomic_store(&engine->keeps, true);
-    engine_park_bump(&engine->thread_word); /* its ticks are due from now on */
+    engine_park_bump(&engine->thread_word); /* ticks are due from now on */
     return TN_OK;
 }
 
@@ -312,7 +314,7 @@ enum tn_status engine_follow(struct engine *engine) {
         role_told(engine);
     }
     if (status == TN_OK &&
-        led) { /* role_lock is free: the log's thread may be handing in a batch */
+        led) { /* without role_lock: the log's thread may be delivering a batch */
         status = engine->log->verbs->resign(engine->log);
     }
     pthread_mutex_unlock(&engine->lead_lock);

@@ -22,7 +22,8 @@
 #define SNAPSHOT_BYTES_DEFAULT ((uint64_t)64 << 20)
 #define SNAPSHOT_QUEUE_DEFAULT ((uint64_t)64 << 20)
 #define SNAPSHOT_META_MAX 2048u
-#define SNAPSHOT_BATCH_BYTES 256u /* what a batch takes in the log beside its payload, about */
+/* Bytes that a batch takes in the log besides its payload, about. */
+#define SNAPSHOT_BATCH_BYTES 256u
 
 _Static_assert(4 + 4 + 4 + 8 * KERNEL_LIMIT_COUNT + 4 + 20 * KERNEL_TABLES_MAX <= SNAPSHOT_META_MAX,
                "the meta section fits its buffer");
@@ -31,11 +32,11 @@ _Static_assert(4 + 4 + 4 + 8 * KERNEL_LIMIT_COUNT + 4 + 20 * KERNEL_TABLES_MAX <
 struct taking {
     struct engine *engine;
     struct log_position at;
-    uint64_t bytes_since; /* that it will cover */
+    uint64_t bytes_since; /* bytes logged that this snapshot will cover */
     uint8_t meta[SNAPSHOT_META_MAX];
     uint32_t meta_len;
-    bool imaging; /* the kernel's image has begun and not ended */
-    bool opened;  /* the log's snapshot has begun */
+    bool imaging; /* the kernel's image has begun and has not ended */
+    bool opened;  /* the store's snapshot has begun */
 };
 
 static uint64_t snapshot_threshold(const struct engine *engine) {
@@ -81,7 +82,8 @@ static void snapshot_meta(struct taking *taking, const struct tn_table_header *h
     taking->meta_len = (uint32_t)w.len;
 }
 
-/* Writes the oldest section out; false if there was none. After a failure the rest is dropped. */
+/* Writes the oldest section. False if there is none. After a failure the other sections are
+ * dropped. */
 static bool snapshot_drain_one(struct engine *engine) {
     struct engine_snapshots *snapshots = &engine->snapshots;
     struct log_section section = {.kind = SECTION_CHUNK};
@@ -101,7 +103,7 @@ static bool snapshot_drain_one(struct engine *engine) {
 static void snapshot_save(void *ctx, const struct tn_table_chunk *chunk) {
     struct engine *engine = ctx;
     while (!engine_queue_push(&engine->snapshots.queue, chunk)) {
-        (void)snapshot_drain_one(engine); /* if there is none left, another has made room */
+        (void)snapshot_drain_one(engine); /* if no section is left, another thread has made room */
     }
 }
 
@@ -141,7 +143,7 @@ static bool taking_begin(struct taking *taking) {
     return true;
 }
 
-/* With the drain lock from taking_begin, which it lets go. */
+/* Opens the store's snapshot, then releases the drain lock, which taking_begin took. */
 static enum tn_status taking_open(struct taking *taking, struct log_error *error) {
     struct engine *engine = taking->engine;
     struct log_section meta = {.kind = SECTION_META,
@@ -156,7 +158,8 @@ static enum tn_status taking_open(struct taking *taking, struct log_error *error
     return status;
 }
 
-/* A step is skipped while others have filled the queue: its hold must not include their writing. */
+/* Skips a step while others have filled the queue, because it must not wait for their writing while
+ * it holds the state lock. */
 static void taking_step(struct taking *taking) {
     struct engine *engine = taking->engine;
     pthread_mutex_lock(&engine->state_lock);
@@ -188,7 +191,7 @@ static enum tn_status taking_write(struct taking *taking, struct log_error *erro
         taking_step(taking);
         status = taking_drain(taking);
     }
-    if (status == TN_OK) { /* once it is valid, earlier events are never replayed again */
+    if (status == TN_OK) { /* after the snapshot is valid, earlier events are never replayed */
         engine_events_flush(engine, taking->at.lsn);
         return engine->store->verbs->end(engine->store, error);
     }
@@ -237,7 +240,8 @@ static enum tn_status snapshot_take(struct engine *engine, struct log_error *err
     return status;
 }
 
-/* Takes one and keeps the record. With snapshots.lock held, which is let go meanwhile. */
+/* Takes a snapshot and records its outcome. With snapshots.lock held, which is released
+ * meanwhile. */
 static void snapshot_run(struct engine *engine) {
     struct engine_snapshots *snapshots = &engine->snapshots;
     struct log_error error = {.text = ""};
@@ -299,7 +303,7 @@ void engine_snapshot_appended(struct engine *engine, uint64_t payload) {
     if (!engine->options.no_threads) {
         snapshots->wanted++;
         pthread_cond_broadcast(&snapshots->changed);
-    } else if (!snapshots->running) { /* the thread that takes one then sets the trigger again */
+    } else if (!snapshots->running) { /* the thread that takes a snapshot sets the trigger again */
         snapshots->wanted++;
         snapshot_run(engine);
     }
@@ -330,7 +334,7 @@ enum tn_status engine_snapshot(struct engine *engine, struct log_error *error) {
     return status;
 }
 
-/* With the engine's threads gone. */
+/* Called when the engine's threads have ended. */
 bool engine_snapshot_at_close(struct engine *engine) {
     struct engine_snapshots *snapshots = &engine->snapshots;
     if (engine->options.no_snapshot_at_close || !engine_authority_sound(engine) ||

@@ -73,19 +73,19 @@ static bool store_on_disk(const struct engine_store *store) {
     return store->options.dir != NULL;
 }
 
-/* Whether the oldest block in the ring stands where `need` bytes shall go. */
+/* Whether the oldest block in the ring occupies the place for `need` bytes. */
 static bool ring_in_the_way(struct engine_store *store, size_t need) {
     if (store->ring_first == store_block_end(store)) {
         return false;
     }
     size_t at = store_block_at(store, store->ring_first)->at;
-    if (STORE_RING_BYTES - store->tail < need) { /* it goes to the front */
+    if (STORE_RING_BYTES - store->tail < need) { /* the block goes to the front of the ring */
         return at >= store->tail || at < need;
     }
     return at >= store->tail && at < store->tail + need;
 }
 
-/* Makes a place for `need` bytes and returns it in *ret_at. False: a block must be written first. */
+/* Finds a place for `need` bytes. False: a block must be written first. */
 static bool ring_reserve(struct engine_store *store, size_t need, size_t *ret_at) {
     TN_ASSERT(!store->open && need <= STORE_RING_BYTES);
     while (ring_in_the_way(store, need)) {
@@ -121,7 +121,7 @@ void store_seal(struct engine_store *store) {
 
 /* ---- Appending ---- */
 
-/* The ring is full: one block goes to its file, or is lost. With `lock` held, which is let go
+/* The ring is full: one block is written to its file, or lost. With `lock` held, which is released
  * meanwhile. */
 static void store_make_room(struct engine_store *store) {
     pthread_mutex_unlock(&store->lock);
@@ -155,7 +155,8 @@ static enum begun block_begin(struct engine_store *store, size_t size) {
     return BEGUN;
 }
 
-/* As many records as the open block takes, in one copy. Returns their bytes, 0 if it is full. */
+/* Adds as many records as the open block can take, in one copy. Returns their bytes; 0: the block
+ * is full. */
 static size_t block_fill(struct engine_store *store, struct tn_bytes records) {
     struct store_block *block = store_block_at(store, store_block_end(store) - 1);
     uint32_t taken = 0;
@@ -177,15 +178,16 @@ static size_t block_fill(struct engine_store *store, struct tn_bytes records) {
     memcpy(store->ring + block->at + STORE_BLOCK_HEADER + block->len, records.at, taken);
     block->len += taken;
     block->last = last;
-    block->covers = last.lsn - 1; /* unless it turns out to be the last of its command */
+    block->covers = last.lsn - 1; /* unless it turns out to be the last event of its command */
     store->newest = last;
     return taken;
 }
 
-/* One step of an append: a copy, a seal, a hole. Returns the bytes that are done with. */
+/* One step of an append: copies records, seals a block, or notes a hole. Returns the bytes
+ * processed. */
 static size_t append_step(struct engine_store *store, struct tn_bytes records, bool *ret_no_room) {
     uint32_t size = engine_record_size(records.at);
-    if (engine_record_is_lost(records.at)) { /* counted already; the next block's prev will tell */
+    if (engine_record_is_lost(records.at)) { /* already counted; the next block's `prev` shows it */
         store_seal(store);
         store->newest = engine_record_id(records.at);
         return size;
@@ -271,7 +273,7 @@ bool engine_store_arm(struct engine_store *store, struct engine_event_id after) 
 
 /* ---- The thread ---- */
 
-/* A disk that fails is tried again when there is more to write, or by a flush. */
+/* After a failure, the disk is tried again when there is more to write, or by a flush. */
 static void *store_main(void *arg) {
     struct engine_store *store = arg;
     bool failed = false;
@@ -393,7 +395,7 @@ struct engine_event_id store_newest(struct engine_store *store) {
     return (struct engine_event_id){0, 0};
 }
 
-/* The last block of a file is not filled up to where the next one would begin. */
+/* The last block of a file does not extend to where the next one would begin. */
 static uint64_t file_bytes(const struct engine_store *store, const struct store_file *file) {
     const struct os *os = store->options.os;
     uint64_t size = 0;

@@ -100,7 +100,7 @@ bool store_records_sound(const uint8_t header[STORE_BLOCK_HEADER], const uint8_t
 void store_notice(struct engine_store *store, const char *format, ...) {
     va_list arguments;
     if (store->notice[0] != '\0') {
-        return; /* one at a time, and the first is the cause */
+        return; /* only one notice is kept, and the first one tells the cause */
     }
     va_start(arguments, format);
     (void)vsnprintf(store->notice, sizeof store->notice, format, arguments);
@@ -117,7 +117,7 @@ void store_unlock(struct engine_store *store) {
     }
 }
 
-/* The disk has failed, or works again. */
+/* Reports that the disk has failed, or works again. */
 static void store_turned(struct engine_store *store, enum tn_status status) {
     const struct os *os = store->options.os;
     pthread_mutex_lock(&store->lock);
@@ -139,7 +139,7 @@ struct store_file *store_file_newest(const struct engine_store *store) {
     return store->file_count == 0 ? NULL : store->files[store->file_count - 1];
 }
 
-/* Room for one more. With `lock` held. */
+/* Makes room for one more file. With `lock` held. */
 static bool files_reserve(struct engine_store *store) {
     if (store->file_count < store->file_capacity) {
         return true;
@@ -202,7 +202,7 @@ void store_file_drop(struct engine_store *store, struct store_file *file) {
     (void)os->sync_dir(os->ctx, store->dir);
 }
 
-/* Blocks at the front of the row that are in no file after this one. */
+/* The blocks at the front that are in files up to this one. */
 static size_t file_blocks(const struct engine_store *store, uint64_t number) {
     size_t count = 0;
     while (count < store->block_count) {
@@ -256,7 +256,7 @@ bool store_sync(struct engine_store *store) {
     return status == TN_OK;
 }
 
-/* The log's reserve is the log's. */
+/* The free space reserved for the log is not available for events. */
 static enum tn_status file_has_space(const struct engine_store *store) {
     const struct os *os = store->options.os;
     uint64_t bytes = 0;
@@ -298,7 +298,7 @@ static enum tn_status file_begin(struct engine_store *store, uint64_t number) {
     return TN_OK;
 }
 
-/* A file that takes another block, of so many events. */
+/* Makes sure that there is a file that can take a block of this many events. */
 static enum tn_status file_ready(struct engine_store *store, uint32_t count) {
     const struct store_file *newest = store_file_newest(store);
     if (newest != NULL && !store->suspect && newest->events + count <= store->part_events) {
@@ -309,7 +309,7 @@ static enum tn_status file_ready(struct engine_store *store, uint32_t count) {
     return status == TN_OK ? file_begin(store, store->file_next) : status;
 }
 
-/* Header and records stand one after the other at `bytes`. */
+/* Header and records must be adjacent at `bytes`. */
 static enum tn_status block_write(struct engine_store *store, struct store_block *block,
                                   uint8_t *bytes) {
     const struct os *os = store->options.os;
@@ -363,7 +363,7 @@ enum store_wrote store_write_one(struct engine_store *store, bool now) {
     return STORE_WROTE;
 }
 
-/* Says how far the files go, if their last block does not. */
+/* Writes how far the files go, if their last block does not say it. */
 static bool mark_write(struct engine_store *store, struct engine_event_id newest, uint64_t covers) {
     uint8_t header[STORE_BLOCK_HEADER];
     struct store_block mark = {.prev = newest, .first = newest, .last = newest, .covers = covers};

@@ -55,7 +55,7 @@ static void load_tell(struct engine_store *store) {
     store_unlock(store);
 }
 
-/* The header at `offset`; false if there is none, or not all of its records. */
+/* Reads the header at `offset`. False if there is none, or its records are incomplete. */
 static bool load_header(const struct engine_store *store, const struct store_file *file,
                         uint64_t size, struct store_block *ret_block) {
     const struct os *os = store->options.os;
@@ -68,8 +68,8 @@ static bool load_header(const struct engine_store *store, const struct store_fil
            ret_block->len <= size - file->bytes - sizeof header;
 }
 
-/* A block into the row, or a mark into the block before it. Where files disagree, the later one
- * counts: the other could not be cut. */
+/* Adds a block, or the mark of a block to the block before it. If files disagree, the later one
+ * counts: the earlier one could not be cut. */
 static bool load_block(struct engine_store *store, const struct store_block *block) {
     store->covered = block->covers;
     store->newest = block->last;
@@ -92,7 +92,7 @@ static bool load_block(struct engine_store *store, const struct store_block *blo
     return pushed;
 }
 
-/* Walks one file; what is behind its last good header is none of it. */
+/* Reads one file. Everything behind its last valid header is ignored. */
 static enum tn_status load_file(struct engine_store *store, uint64_t number, bool newest) {
     const struct os *os = store->options.os;
     struct store_file file = {.number = number, .bytes = STORE_SECTOR};
@@ -113,7 +113,7 @@ static enum tn_status load_file(struct engine_store *store, uint64_t number, boo
         got < sizeof header || !store_file_decode(header, number)) {
         (void)os->close(os->ctx, file.file);
         (void)os->remove(os->ctx, path);
-        if (!newest) { /* the newest may never have got its header */
+        if (!newest) { /* the newest file may never have received its header */
             store_notice(store,
                          "event=events_damaged file=" STORE_NAME_FORMAT
                          " reason=\"its header is not ours\"",
@@ -140,7 +140,8 @@ static enum tn_status load_file(struct engine_store *store, uint64_t number, boo
     return TN_OK;
 }
 
-/* The log has made its own; another one is made here, and durable before there is something in it. */
+/* The log has created its own directory. If events have another one, it is created here, and synced
+ * before it contains anything. */
 static enum tn_status load_dir(const struct engine_store *store) {
     struct log_dir dir = {.os = store->options.os, .file = -1};
     bool made = false;
@@ -184,8 +185,8 @@ static struct store_file *file_of(const struct engine_store *store, uint64_t num
     return NULL;
 }
 
-/* Ends the newest file where its valid part ends. What was there must not come back after a crash:
- * so this is synced, and a file that cannot be takes no more blocks. */
+/* Ends the newest file where its valid part ends. What was behind must not come back after a crash,
+ * so this is synced. A file that cannot be synced takes no more blocks. */
 static void cut_newest(struct engine_store *store) {
     const struct os *os = store->options.os;
     const struct store_file *file = store_file_newest(store);
@@ -202,7 +203,8 @@ static void cut_newest(struct engine_store *store) {
     store->unsynced = false;
 }
 
-/* A mark in the place of what was cut, so that at any moment one or the other says what is covered. */
+/* Puts a mark in the place of what was cut, so that at any moment one of the two tells what is
+ * covered. */
 static void cut_mark(struct engine_store *store) {
     const struct os *os = store->options.os;
     struct store_file *file = store_file_newest(store);
@@ -220,7 +222,7 @@ static void cut_mark(struct engine_store *store) {
     }
 }
 
-/* Takes the blocks from `number` on out of the row and off the disk. */
+/* Removes the blocks from `number` on from memory and from the disk. */
 static void store_cut(struct engine_store *store, uint64_t number) {
     struct store_block block = *store_block_at(store, number);
     store_block_cut(store, number);
@@ -242,8 +244,8 @@ static void store_cut(struct engine_store *store, uint64_t number) {
         store->block_count > 0 ? store_block_at(store, number - 1)->covers : store->covers_before;
 }
 
-/* The newest that came may be in no block, because it is lost. That counts up to this LSN: what is
- * later is told again, or never happened. */
+/* The newest event may be in no block because it is lost. It counts only up to this LSN: later
+ * events are regenerated, or never happened. */
 static void newest_limit(struct engine_store *store, uint64_t lsn) {
     if (store->newest.lsn > lsn) {
         store->newest = (struct engine_event_id){.lsn = lsn, .index = UINT32_MAX};
@@ -271,7 +273,8 @@ void engine_store_replay(struct engine_store *store, uint64_t snapshot_lsn) {
         store_cut(store, number);
     }
     newest_limit(store, snapshot_lsn);
-    if (cut && store->covered < snapshot_lsn) { /* what was cut says that nothing is missing here */
+    /* The blocks that were cut said that nothing is missing here. */
+    if (cut && store->covered < snapshot_lsn) {
         store->covered = snapshot_lsn;
         cut_mark(store);
     }
@@ -289,7 +292,7 @@ void engine_store_replay(struct engine_store *store, uint64_t snapshot_lsn) {
     load_tell(store);
 }
 
-/* The records of this block that are not later than `lsn`. */
+/* The records of this block up to `lsn`. */
 static struct tn_bytes block_until(const uint8_t *records, uint32_t len, uint64_t lsn) {
     uint32_t kept = 0;
     while (kept < len && engine_record_id(records + kept).lsn <= lsn) {
@@ -298,7 +301,7 @@ static struct tn_bytes block_until(const uint8_t *records, uint32_t len, uint64_
     return tn_bytes_of(records, kept);
 }
 
-/* The block in which the log ends; returns what is left of it, in memory of the caller's own. */
+/* Cuts the block in which the log ends. Returns what is left of it, in memory of the caller. */
 static struct tn_bytes cut_at_end(struct engine_store *store, uint64_t number, uint64_t end_lsn,
                                   uint8_t **ret_records) {
     struct store_block block = *store_block_at(store, number);
@@ -331,7 +334,7 @@ void engine_store_replayed(struct engine_store *store, uint64_t end_lsn) {
     (void)engine_store_append(store, left, end_lsn);
     free(records);
     pthread_mutex_lock(&store->writer);
-    store->covers_written = 0; /* the files say more than is true: a mark puts that right */
+    store->covers_written = 0; /* the files claim too much; a mark corrects that */
     store_notice(store, "event=events_cut up_to=%" PRIu64, end_lsn);
     (void)store_flush(store);
     store_unlock(store);

@@ -9,17 +9,17 @@
 
 #include "engine/store_state.h"
 
-#define READ_VALUES 64u /* values of an event that need no memory from elsewhere */
+#define READ_VALUES 64u /* values of an event that fit without an allocation */
 
-/* Records of one block for one reader. */
+/* Records of one block, for one reader. */
 struct piece {
     struct store_block block; /* as it was */
     uint64_t number;
-    struct engine_event_id oldest; /* of all that was kept then */
+    struct engine_event_id oldest; /* the oldest event retained at that time */
     struct tn_bytes records;
-    uint32_t offset; /* of the first of them in the block */
+    uint32_t offset; /* offset of the first of them in the block */
     bool from_ring;
-    struct store_page *page; /* that they are in; else */
+    struct store_page *page; /* the page that has them; otherwise */
     uint8_t *own;            /* memory of their own */
 };
 
@@ -62,8 +62,8 @@ static struct store_page *page_find(struct engine_store *store, uint64_t number)
     return NULL;
 }
 
-/* Keeps what was read in place of the page that was used least lately; NULL if all are in use. With
- * `lock` held. */
+/* Keeps what was read in place of the page used least recently. NULL if all are in use. With `lock`
+ * held. */
 static struct store_page *page_keep(struct engine_store *store, const struct store_page *fresh) {
     struct store_page *page = NULL;
     for (size_t i = 0; i < STORE_PAGES; i++) {
@@ -93,11 +93,11 @@ void store_pages_free(struct engine_store *store) {
     }
 }
 
-/* A block whose file cannot be read, or not as it was written, is gone. With `lock` held. */
+/* A block that cannot be read, or not as it was written, counts as gone. With `lock` held. */
 static void block_damaged(struct engine_store *store, const struct piece *piece,
                           enum tn_status status) {
     if (piece->number < store->first || store_block_at(store, piece->number)->gone) {
-        return; /* it was dropped meanwhile, or another reader has noticed */
+        return; /* it was dropped meanwhile, or another reader has reported it */
     }
     store_block_lose(store, store_block_at(store, piece->number));
     store_block_pop(store, 0);
@@ -111,7 +111,7 @@ static void block_damaged(struct engine_store *store, const struct piece *piece,
     pthread_mutex_lock(&store->lock);
 }
 
-/* With `lock` held, which is let go while the file is read. */
+/* Reads the records from the file. With `lock` held, which is released while reading. */
 static enum got piece_from_file(struct engine_store *store, struct piece *piece) {
     struct store_page *page = page_find(store, piece->number);
     struct store_file *file = NULL;
@@ -149,7 +149,7 @@ static enum got piece_from_file(struct engine_store *store, struct piece *piece)
 
 /* ---- Getting at a block ---- */
 
-/* The first block that has something later; false if there is none. With `lock` held. */
+/* Finds the first block with an event after `after`. False if there is none. With `lock` held. */
 static bool block_find(struct engine_store *store, struct engine_event_id after,
                        uint64_t *ret_number) {
     uint64_t low = store->first;
@@ -186,7 +186,7 @@ static enum got piece_from_ring(struct engine_store *store, struct engine_event_
     return GOT;
 }
 
-/* The records of the block that has the first one after `after`. Damaged ones are stepped over. */
+/* The records of the block with the first event after `after`. Damaged blocks are passed over. */
 static enum got piece_get(struct engine_store *store, struct engine_event_id after,
                           struct piece *ret_piece) {
     enum got got = GOT_DAMAGED;
@@ -222,14 +222,14 @@ struct tour {
     struct engine_store *store;
     engine_event_visit *visit;
     void *ctx;
-    uint32_t left;               /* how many it may still visit */
-    struct engine_event_id next; /* the last one visited, at first `after` */
-    bool stopped;                /* the visitor has had enough */
+    uint32_t left;               /* how many more events it may visit */
+    struct engine_event_id next; /* the last event visited; initially `after` */
+    bool stopped;                /* the visitor has stopped */
     bool visited;
-    bool unread; /* there was one that only a newer version can read */
+    bool unread; /* an event was passed over that only a newer version can read */
 };
 
-/* Shows one record to the visitor. */
+/* Passes one record to the visitor. */
 static enum tn_result tour_show(struct tour *tour, struct tn_bytes record) {
     struct engine_event_value few[READ_VALUES];
     struct engine_event_value *values = few;
@@ -243,7 +243,7 @@ static enum tn_result tour_show(struct tour *tour, struct tn_bytes record) {
     }
     if (count <= KERNEL_BUNDLE_MAX && engine_record_read(record, values, &event)) {
         tour->stopped = !tour->visit(tour->ctx, &event);
-    } else { /* its block's sum is right: a newer version knows what it says */
+    } else { /* the checksum of its block is right, so a newer version wrote it */
         tour->unread = true;
     }
     if (values != few) {
@@ -300,9 +300,9 @@ enum tn_result engine_store_read(struct engine_store *store, struct engine_event
         }
         span.lost = span.lost || (hole && after.lsn != 0);
         if (!tour.visited) {
-            span.oldest = piece.oldest; /* it may be gone when the visitor has seen it */
+            span.oldest = piece.oldest; /* it may be dropped by the time the visitor has seen it */
         }
-        *ret_span = span; /* the visitor may look */
+        *ret_span = span; /* the visitor may read it */
         code = tour_piece(&tour, &piece);
         piece_put(store, &piece);
     }

@@ -15,7 +15,7 @@
 #define TICKER_INTERVAL_MS 50u
 #define TICKER_IDLE_MS 50u
 #define TICKER_LOOK_MS \
-    1000u /* the sleep's clock stops while the machine is suspended; ours does not */
+    1000u /* sleeping does not count the time of a suspended machine; the log's time does */
 #define TICKER_RETRY_MS 1000u /* after a tick that was refused */
 #define TICKER_QUIET_MS (24u * 3600u * 1000u)
 
@@ -33,7 +33,7 @@ enum tn_result engine_tick(struct engine *engine) {
     return result.code;
 }
 
-/* The next tick may be at once if this one left work, else after the interval. */
+/* The next tick may follow at once if this one left work behind, otherwise after the interval. */
 static void tick_done(struct engine_request *request, struct tn_bytes command) {
     struct engine *engine = request->ctx;
     (void)command;
@@ -80,8 +80,8 @@ static void ticker_tick(struct engine *engine, uint64_t now_ms) {
     }
 }
 
-/* With submit_lock held, which is let go while the log does something. Being the leader for that
- * moment keeps appends away. */
+/* Tells the log that it is idle. With submit_lock held, which is released meanwhile; leading during
+ * that time prevents appends. */
 static void ticker_idle(struct engine *engine) {
     uint64_t appends = atomic_load_explicit(&engine->appends, memory_order_relaxed);
     bool quiet = appends == engine->awake_appends;
@@ -117,8 +117,9 @@ static uint64_t ticker_metrics(struct engine *engine, uint64_t now_ms) {
     return engine->metrics_next_ms;
 }
 
-/* How long to sleep, also said in armed_ms. Whoever moves next_due first and looks at armed_ms then
- * meets this: armed first, next_due then. One of the two sees the other. */
+/* How long to sleep; also stored in armed_ms. Another thread changes next_due first and reads
+ * armed_ms afterwards. This one stores armed_ms first and reads next_due afterwards. So at least
+ * one of the two sees the other's change. */
 static uint64_t ticker_arm(struct engine *engine, uint64_t now_ms, uint64_t metrics_ms) {
     uint64_t wake_ms = metrics_ms;
     uint64_t appends = atomic_load_explicit(&engine->appends, memory_order_relaxed);
@@ -147,7 +148,7 @@ static void ticker_sleep(struct engine *engine, uint32_t seen, uint64_t sleep_ms
     } else {
         (void)engine_park_wait_ms(&engine->thread_word, seen, sleep_ms);
     }
-    /* Until it has looked again, it needs no nudge. */
+    /* Until it has looked again, it needs no wake-up. */
     atomic_store(&engine->armed_ms, 0);
 }
 
@@ -176,7 +177,7 @@ static void *ticker_main(void *arg) {
     return NULL;
 }
 
-/* After a batch: makes the thread look if it would sleep past what is due now. */
+/* Called after a batch: makes the thread look again if it would sleep beyond the next deadline. */
 void engine_ticker_nudge(struct engine *engine) {
     uint64_t armed_ms = atomic_load(&engine->armed_ms);
     if (armed_ms == 0 || engine->options.no_threads) {

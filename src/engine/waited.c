@@ -38,7 +38,7 @@ void engine_waited_keep(void *ctx, const struct kernel *kernel,
     if (waited == NULL) {
         waited = waited_copy(result, 0);
         if (waited == NULL) {
-            return; /* the client finds out by its operation id */
+            return; /* the client learns the outcome by its operation id */
         }
         waited->result.code = TN_R_LOST;
     }
