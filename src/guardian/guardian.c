@@ -42,11 +42,12 @@
 #include "process/run_files.h"
 
 #define CGROUP_BYTES 4096u
-#define AGAIN_MS 50  /* in case a pass missed a process */
-#define SIGNAL_MS 20 /* between looks whether the main process handles a signal; doubled, up to */
+#define AGAIN_MS 50 /* repeats a pass, in case it missed a process */
+/* First interval between checks whether the main process handles a signal; doubled up to. */
+#define SIGNAL_MS 20
 #define SIGNAL_MAX_MS 5120
-#define SIGNAL_WAKES 64u /* the output of the run must not put off these looks */
-#define LAST_PUMPS 64    /* a process that is no descendant may have the output open */
+#define SIGNAL_WAKES 64u /* output of the run must not postpone these checks */
+#define LAST_PUMPS 64    /* a process that is not a descendant may have the output open */
 
 enum main_state { MAIN_NONE, MAIN_RUNS, MAIN_ENDED, MAIN_WAITED_FOR };
 
@@ -55,13 +56,13 @@ static struct {
     enum main_state main;
     bool killing;
     bool asked;     /* to end: TERM */
-    bool is_first;  /* of its pid namespace, which is the run's */
+    bool is_first;  /* the first process of its pid namespace, which is the run's */
     bool own_proc;  /* it is in another pid namespace than the server */
-    char **job;     /* its command; NULL: a sensor */
-    uint64_t early; /* signals for the job that came before its program ran, a bit each */
+    char **job;     /* the command of a job; NULL: a sensor */
+    uint64_t early; /* signals for the job that came before its program ran, one bit each */
     int signals;
-    int signal;    /* to be sent when the main process handles it; 0: none */
-    int signal_ms; /* until the next look whether it does */
+    int signal;    /* sent as soon as the main process handles it; 0: none */
+    int signal_ms; /* until the next check whether it does */
     unsigned signal_wakes;
     struct guardian_log log;
     char cgroup[CGROUP_BYTES]; /* empty: none */
@@ -69,8 +70,8 @@ static struct {
 
 /* ---- Messages to the server ---- */
 
-/* If the server is gone, the closed socket shows it. The kernel translates the pid into the one that the
- * server sees; 0: none is sent. */
+/* If the server is gone, the closed socket will show it. The kernel translates the pid into the one
+ * that the server sees; 0: none is sent. */
 static void say_as(const struct run_frame_news *news, pid_t pid) {
     uint8_t bytes[RUN_FRAME_SMALL_MAX];
     union {
@@ -98,7 +99,7 @@ static void say(const struct run_frame_news *news) {
     say_as(news, 0);
 }
 
-/* Nothing of the run lives. The record goes last. */
+/* Nothing of the run is alive. The record is removed last. */
 static void record_drop(void) {
     (void)unlinkat(RUN_FRAME_DIR, RUN_FILES_TOKEN, 0);
     (void)unlinkat(RUN_FRAME_DIR, RUN_FILES_RULES, 0);
@@ -110,7 +111,7 @@ static _Noreturn void finish(void) {
     }
     record_drop();
     if (guardian.job != NULL && guardian.cgroup[0] != '\0') {
-        process_cgroup_remove(guardian.cgroup); /* no later process would do it */
+        process_cgroup_remove(guardian.cgroup); /* no later process would remove it */
     }
     say(&(struct run_frame_news){.kind = RUN_FRAME_GONE});
     _exit(0);
@@ -120,7 +121,7 @@ static _Noreturn void finish(void) {
 
 struct pass {
     uint32_t waited_for;
-    uint32_t left; /* without the main process */
+    uint32_t left; /* children besides the main process */
     int signal;    /* 0: none */
 };
 
@@ -142,8 +143,9 @@ static void child_visit(void *ctx, pid_t pid) {
     }
 }
 
-/* The group of the main process, and the main process itself if it has moved to another group. Its group
- * may be empty then, but no other process gets the number while the main process is not waited for. */
+/* Signals the group of the main process, and the main process itself if it has moved to another
+ * group. The group may be empty then, but no other process gets its number while the main process
+ * is not waited for. */
 static void main_signal(int signal) {
     if (guardian.main != MAIN_RUNS && guardian.main != MAIN_ENDED) {
         return;
@@ -154,7 +156,7 @@ static void main_signal(int signal) {
     }
 }
 
-/* Waits for the children that have ended and signals the others, until no more have ended meanwhile. */
+/* Waits for children that have ended and signals the others, until no more of them end. */
 static uint32_t children_pass(int signal) {
     struct pass pass;
     do {
@@ -163,7 +165,7 @@ static uint32_t children_pass(int signal) {
             main_signal(signal);
         }
         if (!process_children_of_thread(child_visit, &pass)) {
-            return 1; /* cannot be known now; asked again */
+            return 1; /* not known now; tried again */
         }
     } while (pass.waited_for > 0);
     return pass.left;
@@ -190,7 +192,7 @@ static void main_look(void) {
     }
 }
 
-/* A shell that sees its job stop must see it of `tenure run`, which is told. */
+/* A shell that wants to see its job stop must see it on `tenure run`, which is told here. */
 static void stop_look(void) {
     siginfo_t info = {.si_pid = 0};
     if (guardian.job != NULL && guardian.main == MAIN_RUNS &&
@@ -208,7 +210,7 @@ static void look(void) {
         (void)process_cgroup_kill(guardian.cgroup);
     }
     if (guardian.killing && guardian.is_first) {
-        (void)kill(-1, SIGKILL); /* all of the namespace but us, in one stroke */
+        (void)kill(-1, SIGKILL); /* kills everything else in the namespace in one step */
     }
     uint32_t left = children_pass(guardian.killing ? SIGKILL : 0);
     main_look();
@@ -240,7 +242,7 @@ static void term(void) {
     }
 }
 
-/* A program that has just begun handles no signal yet, and the signal would end it. */
+/* A program that has just begun handles no signals yet, and the signal would end it. */
 static void signal_try(void) {
     if (guardian.main != MAIN_RUNS || guardian.killing) {
         guardian.signal = 0;
@@ -252,7 +254,8 @@ static void signal_try(void) {
     }
 }
 
-/* The next order. EMPTY: none. BROKEN: the server is gone, or the bytes are no order. */
+/* The next order. EMPTY: there is none. BROKEN: the server is gone, or the bytes are not an
+ * order. */
 enum next { NEXT_EMPTY, NEXT_ORDER, NEXT_BROKEN };
 
 static enum next order_receive(struct run_frame_order *ret_order, int flags) {
@@ -291,7 +294,8 @@ bool guardian_order_early(void) {
     }
 }
 
-/* All that have come: a deadline that was moved in time counts, however late this is read. */
+/* Processes all orders that have arrived: a deadline that was moved in time counts, however late
+ * the order is read. */
 static void orders_take(void) {
     struct run_frame_order order;
     enum next next;
@@ -323,7 +327,7 @@ static void deadline_look(void) {
 
 /* ---- The start ---- */
 
-/* False: the server went away before it wanted anything. */
+/* False: the server went away before it sent an order. */
 static bool start_wait(uint8_t *bytes, size_t *ret_len) {
     struct pollfd socket = {.fd = RUN_FRAME_SOCKET, .events = POLLIN};
     for (;;) {
@@ -348,7 +352,7 @@ static _Noreturn void fail(uint32_t error, uint32_t step) {
     _exit(0);
 }
 
-/* The directory and the streams are the job's: a pipe must close when the job closes it. */
+/* The directory and the streams belong to the job: a pipe must close when the job closes it. */
 static void places_leave(void) {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd < 3 && nothing >= 0; fd++) {
@@ -403,7 +407,7 @@ static void start(const uint8_t *bytes, size_t len) {
            guardian.own_proc ? guardian.main_pid : 0);
 }
 
-/* The message has the token in it, and is forgotten as soon as it was passed on. */
+/* The message contains the token, so it is wiped as soon as it has been passed on. */
 static bool start_once(void) {
     size_t len = 0;
     uint8_t *bytes =
@@ -420,8 +424,8 @@ static bool start_once(void) {
     return wanted;
 }
 
-/* Only the server gives orders, so all signals are ignored, except SIGCHLD: it is blocked and read, so
- * that no child ends unseen. */
+/* Only the server gives orders, so all signals are ignored except SIGCHLD, which is blocked and
+ * read, so that no child ends unnoticed. */
 static bool signals_take(void) {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct sigaction usual = {.sa_handler = SIG_DFL};
@@ -447,10 +451,11 @@ static void guard(void) {
                                {.fd = guardian_deadline_kill(), .events = POLLIN},
                                {.fd = guardian.signals, .events = POLLIN},
                                {.fd = guardian.log.source, .events = POLLIN}};
-        /* Once all children are gone, only its cgroup is waited for, which does not wake us. */
+        /* Once all children are gone, the guardian only waits for its cgroup, which causes no
+         * wake-up. */
         bool again = guardian.killing || guardian.main == MAIN_WAITED_FOR;
         if (guardian.killing) {
-            on[0].fd = on[1].fd = on[2].fd = -1; /* there is no other order */
+            on[0].fd = on[1].fd = on[2].fd = -1; /* there are no orders any more */
         }
         int signal_ms = guardian.signal != 0 ? guardian.signal_ms : -1;
         int events = poll(on, 5, again ? AGAIN_MS : signal_ms);
@@ -466,7 +471,7 @@ static void guard(void) {
             (void)guardian_log_pump(&guardian.log);
         }
         while (read(guardian.signals, &news, sizeof news) == (ssize_t)sizeof news) {
-            child = true; /* also one that has come since */
+            child = true; /* also a child that has ended since */
         }
         if (ordered || child || again) {
             look();
@@ -478,7 +483,7 @@ int main(int argc, char **argv) {
     guardian.is_first = getpid() == 1;
     guardian.log = (struct guardian_log){.dir = -1, .file = -1, .source = -1};
     guardian.job = argc > 2 ? argv + 2 : NULL;
-    if (argc == 1) { /* only whether it could work in a pid namespace */
+    if (argc == 1) { /* only to find out whether it can work in a pid namespace */
         return guardian.is_first && guardian_world_make() == 0 ? 0 : 2;
     }
     if (argc < 2 || !process_streams_open() || close_range(RUN_FRAME_DIR + 1, ~0u, 0) != 0 ||
@@ -490,6 +495,6 @@ int main(int argc, char **argv) {
         look(); /* it may have ended already */
         guard();
     }
-    record_drop(); /* the server went away before it wanted anything */
+    record_drop(); /* the server went away before it sent an order */
     return 0;
 }

@@ -14,7 +14,7 @@ bool guardian_deadline_open(void) {
     return term >= 0 && kill >= 0;
 }
 
-/* Setting a timer also forgets that an earlier time has come. */
+/* Setting a timer also clears an earlier expiry. */
 static void timer_set(int timer, uint64_t at_ms) {
     struct itimerspec when = {
         .it_value = {.tv_sec = (time_t)(at_ms / 1000), .tv_nsec = (long)(at_ms % 1000) * 1000000}};

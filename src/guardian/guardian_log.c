@@ -10,7 +10,7 @@
 #include "process/run_files.h"
 
 #define PUMP_BYTES 16384u
-#define PUMP_ROUNDS 16 /* then other work gets a turn */
+#define PUMP_ROUNDS 16 /* rounds before other work gets a turn */
 
 static void name_of(uint64_t number, char out[32]) {
     (void)snprintf(out, 32, RUN_FILES_LOG_PREFIX "%llu", (unsigned long long)number);
@@ -25,7 +25,7 @@ static void file_open(struct guardian_log *log) {
     log->size = log->file >= 0 && fstat(log->file, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-/* The new file first: a reader finds one at any time. */
+/* Creates the new file first, so that a reader finds one at any time. */
 static void file_next(struct guardian_log *log) {
     char name[32];
     (void)close(log->file);
@@ -54,7 +54,7 @@ int guardian_log_open(struct guardian_log *log, const struct run_frame_start *st
     if (log->dir < 0 || pipe2(ends, O_CLOEXEC) != 0) {
         return errno;
     }
-    /* Only our end: a program does not expect that its output is not taken. */
+    /* Only our end: programs do not expect that their output blocks or fails. */
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
     log->source = ends[0];
     *ret_sink = ends[1];
@@ -62,7 +62,7 @@ int guardian_log_open(struct guardian_log *log, const struct run_frame_start *st
     return 0;
 }
 
-/* How much of it was written. */
+/* Returns how many bytes were written. */
 static size_t some_write(struct guardian_log *log, const char *bytes, size_t len) {
     if (log->file < 0) {
         file_open(log);
@@ -98,7 +98,7 @@ static bool all_write(struct guardian_log *log, const char *bytes, size_t len) {
     return true;
 }
 
-/* A line in the log tells how many bytes are missing at its place. */
+/* Writes a line into the log that tells how many bytes are missing there. */
 static void lost_tell(struct guardian_log *log) {
     char text[80];
     uint64_t lost = log->lost;

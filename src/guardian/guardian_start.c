@@ -54,7 +54,7 @@ static int stdio_set(int sink) {
     if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(sink, 1) < 0 || dup2(sink, 2) < 0) {
         return errno;
     }
-    /* Whatever else is open ends with the exec; the pipe for complaints must last until then. */
+    /* Other open files are closed by the exec. The pipe for failures must last until then. */
     return close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0 ? 0 : errno;
 }
 
@@ -76,7 +76,7 @@ static int limits_set(const struct run_frame_start *start) {
 
 /* ---- The user ---- */
 
-/* An empty name: the guardian's own user. */
+/* An empty name means the guardian's own user. */
 static int user_find(const char *name, struct identity *identity) {
     static const char *const texts[VARIABLES] = {"HOME=%s", "USER=%s", "LOGNAME=%s"};
     struct passwd entry;
@@ -138,7 +138,7 @@ static void identity_find(const struct run_frame_start *start, int to, struct id
 }
 
 static int identity_take(const struct identity *identity) {
-    /* A guardian with fewer rights could not kill a program that gains rights. */
+    /* A guardian without root could not kill a program that gains rights. */
     if (geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         return errno;
     }
@@ -163,7 +163,7 @@ static bool variable_is_set(const struct run_frame_start *start, const char *var
     return false;
 }
 
-/* The variables of its user, unless the description or the server sets them. */
+/* Sets the variables of the user, unless the description or the server sets them. */
 static void variables_set(const struct run_frame_start *start, const struct identity *identity) {
     static const char *all[RUN_FRAME_VARIABLES_MAX + VARIABLES + 1];
     uint32_t count = start->envc;
@@ -174,12 +174,12 @@ static void variables_set(const struct run_frame_start *start, const struct iden
             all[count++] = variable;
         }
     }
-    environ = (char **)(uintptr_t)all; /* it is not written to; exec searches its PATH */
+    environ = (char **)(uintptr_t)all; /* execvp does not change it, and searches the PATH in it */
 }
 
 /* ---- The child ---- */
 
-/* Default actions for all signals, except those that a job ignores, as under nohup. */
+/* Sets default actions for all signals, except those that a job ignores, as under nohup. */
 static void signals_reset(uint64_t ignored) {
     struct sigaction usual = {.sa_handler = SIG_DFL};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -203,7 +203,7 @@ static _Noreturn void child_become(const struct run_frame_start *start, int sink
     if ((error = stdio_set(sink)) != 0) {
         complain(to, RUN_FRAME_STEP_STDIO, error);
     }
-    identity_find(start, to, &identity); /* before the limits, which are not meant for that */
+    identity_find(start, to, &identity); /* before the limits, which are not meant for the lookup */
     if (start->cgroup[0] != '\0' && (error = process_cgroup_enter(start->cgroup)) != 0) {
         complain(to, RUN_FRAME_STEP_CGROUP, error);
     }
@@ -213,12 +213,12 @@ static _Noreturn void child_become(const struct run_frame_start *start, int sink
     if ((error = identity_take(&identity)) != 0) {
         complain(to, RUN_FRAME_STEP_USER, error);
     }
-    /* After the user is set: its permissions decide. */
+    /* After the user is set, because its permissions decide. */
     if (chdir(start->cwd) != 0) {
         complain(to, RUN_FRAME_STEP_CWD, errno);
     }
-    /* After the user too, for a change of it clears this. A guardian that died before is noticed by
-     * the parent being another. */
+    /* After the user is set, because a change of the user clears it. If the guardian has died
+     * before, the parent is another process. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != guardian) {
         complain(to, RUN_FRAME_STEP_SESSION, ECHILD);
     }
@@ -228,8 +228,8 @@ static _Noreturn void child_become(const struct run_frame_start *start, int sink
     complain(to, RUN_FRAME_STEP_EXEC, errno);
 }
 
-/* A job is where its guardian is, but for a process group of its own. The guardian ignores SIGTTOU, and
- * so does this process until it has the terminal. */
+/* A job stays where its guardian is, but gets a process group of its own. The guardian ignores
+ * SIGTTOU, and so does this process until it has the terminal. */
 static _Noreturn void job_become(const struct run_frame_start *start, char **command, int to,
                                  pid_t guardian) {
     int error;
@@ -237,7 +237,7 @@ static _Noreturn void job_become(const struct run_frame_start *start, char **com
         complain(to, RUN_FRAME_STEP_SESSION, errno);
     }
     if (start->foreground) {
-        (void)tcsetpgrp(STDIN_FILENO, getpid()); /* a terminal that is gone says so to the job */
+        (void)tcsetpgrp(STDIN_FILENO, getpid()); /* if the terminal is gone, the job will notice */
     }
     if (start->cgroup[0] != '\0' && (error = process_cgroup_enter(start->cgroup)) != 0) {
         complain(to, RUN_FRAME_STEP_CGROUP, error);
@@ -253,8 +253,9 @@ static _Noreturn void job_become(const struct run_frame_start *start, char **com
     complain(to, RUN_FRAME_STEP_EXEC, errno);
 }
 
-/* Waits until the program begins, which closes the pipe, or the child reports a failure. The lookup of the
- * user may take long: any order but LIVE, the deadline and the end of the server end the child. */
+/* Waits until the program begins, which closes the pipe, or the child reports a failure. The lookup
+ * of the user may take long, so any order except LIVE, the deadline, and the end of the server end
+ * the child. */
 static ssize_t child_wait(pid_t child, int from, struct complaint *ret_complaint) {
     struct pollfd on[3] = {{.fd = from, .events = POLLIN},
                            {.fd = RUN_FRAME_SOCKET, .events = POLLIN},
@@ -292,7 +293,7 @@ pid_t guardian_start(const struct run_frame_start *start, char **command, int si
     (void)close(ends[1]);
     ssize_t n = child_wait(child, ends[0], &complaint);
     (void)close(ends[0]);
-    if (n == 0) { /* closed by the exec: its program runs. Or it was killed before that. */
+    if (n == 0) { /* closed by the exec, so the program runs, or the child was killed before */
         return child;
     }
     (void)waitpid(child, NULL, 0);

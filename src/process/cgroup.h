@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The directory of the cgroup that this process is in, if it may make others below it; the texts are
+/* The directory of this process's cgroup, if the process may make cgroups below it. The texts are
  * those of /proc/self/mountinfo and /proc/self/cgroup. False: there is none, or it may not. */
 bool process_cgroup_find(char *out, size_t capacity);
 bool process_cgroup_find_in(const char *mounts, const char *cgroups, char *out, size_t capacity);
@@ -16,15 +16,17 @@ bool process_cgroup_find_in(const char *mounts, const char *cgroups, char *out, 
  * process may manage the cgroups below it; and if a cgroup can be killed in one step. */
 bool process_cgroup_delegated(char *out, size_t capacity);
 
-/* 0, or the error. An existing cgroup is an error: it belongs to another run. */
+/* 0, or an errno. An existing cgroup is an error: it belongs to another run. */
 int process_cgroup_make(const char *path);
-/* The calling process goes into it, and whatever it starts from then on. 0, or the error. */
+/* Moves the calling process into it, with everything that it starts from then on. 0, or an
+ * errno. */
 int process_cgroup_enter(const char *path);
-/* SIGKILL to everything in it. False: this kernel cannot, or it is not there any more. */
+/* Sends SIGKILL to all processes in it. False: this kernel cannot do that, or the cgroup no longer
+ * exists. */
 bool process_cgroup_kill(const char *path);
-/* Whether nothing is in it or below it; true if it is not there. */
+/* Whether the cgroup and those below it have no processes. True if it does not exist. */
 bool process_cgroup_empty(const char *path);
-/* With those that were made inside; nothing happens if it is not empty. */
+/* Removes the cgroup and those below it, unless they have processes. */
 void process_cgroup_remove(const char *path);
 
 #endif

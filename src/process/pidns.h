@@ -14,11 +14,11 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The next child is born in a new namespace, as its first process; or, if `of` is not 0, in the namespace
- * of that process. 0, or the error: then children are born where we are. */
+/* Makes the next child the first process of a new namespace, or, if `of` is not 0, a process in the
+ * namespace of that process. 0, or an errno; then children stay in this namespace. */
 int process_pidns_enter(pid_t of);
-/* Children are born where we are again. False: they are not, and nothing may be started; asked again
- * it may succeed. Without process_pidns_enter before it does nothing. */
+/* Makes further children stay in this namespace. False: it failed, and nothing may be started;
+ * another call may succeed. Without an earlier process_pidns_enter it does nothing. */
 bool process_pidns_leave(void);
 
 #endif

@@ -40,36 +40,38 @@ struct run;
 
 struct run_hooks {
     void (*started)(void *ctx, int64_t pid);
-    /* Nothing runs, and nothing will; `step` names the step that failed. */
+    /* Nothing was started, and nothing will be. `step` names the step that failed. */
     void (*failed)(void *ctx, int error, const char *step);
-    /* The main process has ended; other processes may live until run_term or run_kill. Not called if
-     * the status is unknown, because the guardian was killed too. */
+    /* The main process has ended. Other processes may be alive until run_term or run_kill. Not
+     * called if the status is unknown because the guardian was killed, too. */
     void (*exited)(void *ctx, int wait_status);
-    /* Proven dead. Once, the last of all; run_free is allowed from here on, also inside. */
+    /* All processes are proven dead. The last call of all; run_free is allowed from here on, also
+     * inside. */
     void (*gone)(void *ctx);
 };
 
-/* Everything is the caller's and needed during the call only, but for loop, os and dir. */
+/* Everything is the caller's and needed only during the call, except loop, os and dir. */
 struct run_options {
     uv_loop_t *loop;
     const struct os *os;
-    const char *dir;      /* of all sensors; made if it is not there */
+    const char *dir;      /* the directory of all sensors, created if necessary */
     const char *guardian; /* the program */
     enum run_record_proof proof;
-    const char *cgroup; /* of CGROUP: a directory of cgroup v2 where runs get their own */
+    /* For CGROUP: a directory of cgroup v2 in which runs get their own cgroups. */
+    const char *cgroup;
     const char *ref;
     struct kernel_lease_id lease;
     uint64_t epoch;
     const struct sensor_spec *spec;
-    const char *const *env; /* NAME=value, on top of those of the description; NULL: none */
+    const char *const *env; /* NAME=value, in addition to those of the description; NULL: none */
     uint32_t env_count;
-    struct tn_bytes token; /* goes to the variable spec->token_env and to the file; empty: none */
-    struct tn_bytes rules; /* the first content of the file of rules; empty: none */
+    struct tn_bytes token; /* passed in the variable spec->token_env and in the file; empty: none */
+    struct tn_bytes rules; /* the first contents of the rule file; empty: none */
     /* A check of this run's health instead of a run: the description's health command, in the same
      * surroundings, without a record, its output thrown away. NULL: a run. */
     const struct run *check_of;
-    struct run_frame_times live; /* as run_live, from before the start; zeros: no deadline */
-    uint32_t guardian_late_ms; /* how long a guardian may take to kill; 0: as long as is sensible */
+    struct run_frame_times live; /* as in run_live, but set before the start; zeros: no deadline */
+    uint32_t guardian_late_ms;   /* the time that a guardian may take to kill; 0: the default */
     struct run_hooks hooks;
     void *ctx;
 };
@@ -80,39 +82,41 @@ struct run_options {
  * token, TENURE_TOKEN_FILE, and, with rules, TENURE_RULES_FILE. The last of a name wins. */
 enum tn_status run_start(const struct run_options *options, struct run **ret_run);
 
-/* SIGTERM to the main process's group; once the main process has ended, also to those whose parents
- * have, and to the groups that they lead. */
+/* Sends SIGTERM to the main process's group. If the main process has ended: also to processes whose
+ * parents have ended, and to the groups that they lead. */
 void run_term(struct run *run);
-/* SIGKILL to all of them until none is left. */
+/* Sends SIGKILL to all processes until none is left. */
 void run_kill(struct run *run);
-/* The guardian ends the run at these times, whatever becomes of this process, unless a later call moves
- * them; a time of 0 is never. False: it could not be told; the times before stay. */
+/* Has the guardian end the run at these times, whatever happens to this process, unless a later
+ * call changes them. A time of 0 means never. False: the guardian could not be told, and the
+ * earlier times stay. */
 bool run_live(struct run *run, const struct run_frame_times *live);
-/* The proof of its death. */
+/* The proof of its death. Called after `gone`. */
 enum run_record_proof run_proof(const struct run *run);
 /* After gone. */
 void run_free(struct run *run);
 
-/* Writes a fresh token to the file; if that fails, the old one stays. */
+/* Replaces the token in the file. If that fails, the old token stays. */
 enum tn_status run_token_write(struct run *run, struct tn_bytes token);
 
-/* Replaces the file of rules; if that fails, the old one stays. After `started`. */
+/* Replaces the rule file; if that fails, the old one stays. Called after `started`. */
 enum tn_status run_rules_write(struct run *run, struct tn_bytes rules);
-/* A signal to the main process alone. The guardian sends it when the main process handles or ignores it:
- * one that has just begun does neither, and would be ended. After `started`. */
+/* Sends a signal to the main process only. The guardian sends it when the main process handles or
+ * ignores it, because a process that has just begun does neither, and the signal would end it.
+ * Called after `started`. */
 void run_signal(struct run *run, int number);
 
-/* Whether runs can have pid namespaces of their own; found out by starting a guardian in one. */
+/* Whether runs can have pid namespaces of their own. Found out by starting a guardian in one. */
 bool run_can_pidns(const char *guardian);
 
-/* The default path of the guardian: next to the server's program, or, when installed, in
+/* The default path of the guardian: next to the server's program or, if installed, in
  * ../libexec/tenure. False: it is in neither place. */
 bool run_guardian_find(char *out, size_t capacity);
 
-/* A name for files: all but letters, digits, _ and - and dots that are not at the front as %XX.
- * False: it does not fit. */
+/* A file name for the reference: letters, digits, _, - and dots that are not at the beginning are
+ * kept; all other bytes become %XX. False: it does not fit. */
 bool run_dir_name(const char *ref, char *out, size_t capacity);
-/* And back. False: it is not such a name. */
+/* The reverse. False: it is not such a name. */
 bool run_dir_ref(const char *name, char out[KERNEL_RESOURCE_MAX + 1]);
 
 #endif

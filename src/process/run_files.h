@@ -6,6 +6,6 @@
 #define RUN_FILES_TOKEN "token"
 #define RUN_FILES_RULES "rules"
 #define RUN_FILES_LOG_PREFIX "log." /* a number follows */
-#define RUN_FILES_NEW ".new"        /* ends the name of a file until the file is complete */
+#define RUN_FILES_NEW ".new"        /* the suffix of a file's name until the file is complete */
 
 #endif

@@ -38,9 +38,9 @@
 #include "process/sensor_spec.h"
 
 #define RUN_FRAME_SOCKET 3 /* the guardian's descriptor */
-#define RUN_FRAME_DIR 4    /* the directory of the run's record; a check of its health has none */
+#define RUN_FRAME_DIR 4    /* the directory of the run's record; health checks have none */
 #define RUN_FRAME_MAX (96u * 1024u)
-#define RUN_FRAME_SMALL_MAX 24u /* every frame but START */
+#define RUN_FRAME_SMALL_MAX 24u /* maximum size of all frames except START */
 #define RUN_FRAME_VARIABLES_MAX 320u
 
 enum run_frame_kind {
@@ -57,7 +57,7 @@ enum run_frame_kind {
     RUN_FRAME_STOPPED,
 };
 
-/* The steps that may fail before a sensor runs, with their names. */
+/* The steps that may fail before a sensor runs. */
 #define RUN_FRAME_STEP_TABLE(X) \
     X(RECORD, "record")         \
     X(GUARDIAN, "guardian")     \
@@ -83,30 +83,32 @@ enum run_frame_step {
 
 const char *run_frame_step_name(enum run_frame_step step);
 
-/* When the guardian ends the run by itself, in milliseconds on CLOCK_BOOTTIME; 0: never. */
+/* When the guardian ends the run by itself, in milliseconds of CLOCK_BOOTTIME; 0: never. */
 struct run_frame_times {
     uint64_t term_at_ms; /* SIGTERM */
     uint64_t
-        kill_at_ms; /* SIGKILL to the whole tree begins; the sender subtracts the time that killing takes */
+        /* When SIGKILL to the whole tree begins. The sender has subtracted the time that killing
+         * takes. */
+        kill_at_ms;
 };
 
 struct run_frame_start {
     uint32_t argc, envc;
-    bool own_proc; /* it is in a pid namespace of which the server's /proc shows nothing right */
-    bool is_job;   /* then all texts are empty, there are no arguments and no variables */
+    bool own_proc; /* it runs in a pid namespace for which the server's /proc is wrong */
+    bool is_job;   /* a job: all texts are empty, and there are no arguments or variables */
     bool foreground;
     uint64_t ignored;
     uint64_t limits[SENSOR_LIMITS];
     uint64_t log_bytes;
     uint32_t log_files;
-    uint64_t log_number; /* of the file to go on with */
+    uint64_t log_number; /* number of the log file to continue with */
     struct run_frame_times live;
     const char *cwd, *log_dir, *cgroup, *user, *group, *token_file, *rules_file;
-    const char *argv[SENSOR_ARGS_MAX + 1]; /* both end with NULL */
+    const char *argv[SENSOR_ARGS_MAX + 1]; /* both are terminated by NULL */
     const char *env[RUN_FRAME_VARIABLES_MAX + 1];
 };
 
-/* An order to a guardian that has its START. */
+/* An order to a guardian that has received START. */
 struct run_frame_order {
     enum run_frame_kind kind; /* LIVE, TERM, KILL, SIGNAL or PASS */
     struct run_frame_times live;
@@ -122,9 +124,9 @@ struct run_frame_news {
     int status;     /* EXITED: wait status; STOPPED: signal */
 };
 
-/* The length; 0: it does not fit. */
+/* Returns the length; 0: it does not fit. */
 size_t run_frame_start_encode(const struct run_frame_start *start, uint8_t *out, size_t capacity);
-/* The texts stay where they are, in `bytes`. */
+/* The texts point into `bytes`. */
 bool run_frame_start_decode(const uint8_t *bytes, size_t len, struct run_frame_start *ret_start);
 
 size_t run_frame_order_encode(const struct run_frame_order *order,

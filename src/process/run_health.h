@@ -17,16 +17,16 @@ struct run_health;
 
 struct run_health_hooks {
     void (*unhealthy)(void *ctx, const char *why);
-    /* The last call: its memory is gone. */
+    /* The last call: its memory is freed. */
     void (*stopped)(void *ctx);
 };
 
-/* `run_options` are those of the run; their hooks are ignored. Whatever they point to must stay until the
- * check has stopped, and so must the spec. NULL: no memory; nothing follows. */
+/* `run_options` are those of the run; their hooks are ignored. Whatever they refer to, and the
+ * spec, must stay until the check has stopped. NULL: out of memory, and no calls follow. */
 struct run_health *run_health_start(const struct run_options *run_options, const struct run *run,
                                     struct run_health_hooks hooks, void *ctx);
 void run_health_beat(struct run_health *health);
-/* `stopped` follows, never from inside the call; nothing else does. */
+/* Only the call of `stopped` follows, and never from inside this one. */
 void run_health_stop(struct run_health *health);
 
 #endif

@@ -12,7 +12,7 @@ struct run_health_http_hooks {
     void (*over)(void *ctx);                                 /* the last call */
 };
 
-/* The caller's memory, from begin to over; its own otherwise. */
+/* In the caller's memory. The caller may not change it between begin and `over`. */
 struct run_health_http {
     struct run_health_http_hooks hooks;
     void *ctx;
@@ -21,7 +21,7 @@ struct run_health_http {
     uv_tcp_t tcp;
     uv_connect_t connect;
     uv_write_t write;
-    struct addrinfo *found, *next; /* addresses of the host; the one to try next, NULL: none */
+    struct addrinfo *found, *next; /* addresses of the host; the next one to try; NULL: none */
     bool resolving, retrying, ending;
     char host[256], port[8];
     char request[RUN_HEALTH_HTTP_URL_MAX + 512u];
@@ -29,10 +29,10 @@ struct run_health_http {
     size_t answer_len;
 };
 
-/* `url` is http://HOST[:PORT][/PATH]. `over` is never called from inside. */
+/* `url` has the form http://HOST[:PORT][/PATH]. `over` is never called from inside. */
 void run_health_http_begin(struct run_health_http *http, uv_loop_t *loop, const char *url,
                            struct run_health_http_hooks hooks, void *ctx);
-/* Gives it up; `over` follows, later. */
+/* Gives up; `over` is called later. */
 void run_health_http_end(struct run_health_http *http);
 
 #endif

@@ -136,7 +136,7 @@ static int start_send(struct run_job *job, const struct run_job_options *options
     return send(job->socket, bytes, len, MSG_NOSIGNAL) == (ssize_t)len ? 0 : errno;
 }
 
-/* The guardian was told nothing: it has started nothing. */
+/* The guardian has no orders, so it has started nothing. */
 static void guardian_undo(struct run_job *job) {
     (void)kill(job->guardian, SIGKILL);
     (void)waitpid(job->guardian, NULL, 0);
@@ -176,7 +176,7 @@ static int guardian_take(struct run_job *job, const struct run_job_options *opti
         return fail(job, RUN_FRAME_STEP_GUARDIAN, errno);
     }
     job->socket = ends[0];
-    /* For the pid of a main process in another pid namespace. */
+    /* Passes credentials, for the pid of a main process in another pid namespace. */
     (void)setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int));
     int error = spawn_contained(job, options, ends[1]);
     (void)close(ends[1]);
@@ -228,7 +228,7 @@ static enum run_job_event news_take(struct run_job *job, const struct run_frame_
         return RUN_JOB_EXITED;
     default:
         job->gone_said = true;
-        return RUN_JOB_NOTHING; /* the guardian's own end follows */
+        return RUN_JOB_NOTHING; /* the end of the guardian follows */
     }
 }
 
@@ -241,7 +241,7 @@ static enum run_job_event socket_next(struct run_job *job) {
         if (n < 0) {
             return RUN_JOB_NOTHING;
         }
-        if (n == 0) { /* the guardian has ended, which its descriptor tells */
+        if (n == 0) { /* the guardian has ended, which its descriptor shows */
             (void)close(job->socket);
             job->socket = -1;
         } else if (!run_frame_news_decode(bytes, (size_t)n, &news)) {
@@ -265,7 +265,8 @@ static void orphan_visit(void *ctx, pid_t pid) {
     }
     (*seen)++;
     if (waitpid(pid, NULL, WNOHANG | __WALL) != pid) {
-        (void)kill(pid, SIGKILL); /* a child that was not waited for: its pid is its own */
+        /* The child was not waited for, so no other process has its pid. */
+        (void)kill(pid, SIGKILL);
     }
 }
 
@@ -287,8 +288,9 @@ static enum run_job_event finish(struct run_job *job, enum run_job_event how) {
     return how;
 }
 
-/* True: nothing is in the cgroup, or there is none. A process may have moved to another one: it does not
- * need root for that where the parent of ours was delegated to its user. So this alone proves nothing. */
+/* True: the cgroup has no processes, or there is no cgroup. A process may have moved to another
+ * cgroup, which needs no root if the parent of ours was delegated to its user. So this alone proves
+ * nothing. */
 static bool cgroup_end(const struct run_job *job) {
     if (job->cgroup[0] == '\0') {
         return true;
@@ -297,7 +299,7 @@ static bool cgroup_end(const struct run_job *job) {
     return process_cgroup_empty(job->cgroup);
 }
 
-/* What a guardian that was killed has left. */
+/* Ends what a killed guardian has left. */
 static enum run_job_event orphans_end(struct run_job *job) {
     unsigned seen = 0;
     job->forcing = true;
@@ -307,8 +309,8 @@ static enum run_job_event orphans_end(struct run_job *job) {
     if (!orphans_are_ours) {
         return finish(job, RUN_JOB_UNPROVEN);
     }
-    /* Only a pass that meets no orphan at all is a proof: the list of children only grows while we wait
-     * for no child. */
+    /* Only a pass that meets no orphan proves that there is none: the list of children only grows
+     * while this process waits for no child. */
     return process_children(orphan_visit, &seen) && seen == 0 ? finish(job, RUN_JOB_GONE)
                                                               : RUN_JOB_NOTHING;
 }
@@ -322,10 +324,10 @@ static bool guardian_has_ended(struct run_job *job) {
     return job->guardian == 0;
 }
 
-/* Below a guardian that lives and does not do its work. */
+/* Ends the tree below a guardian that is alive and does not do its work. */
 static void tree_end(struct run_job *job) {
     if (cgroup_end(job) && run_tree_end(&job->tree)) {
-        job->gone_said = true; /* as good as if the guardian had said it */
+        job->gone_said = true; /* as if the guardian had reported it */
         (void)kill(job->guardian, SIGKILL);
     }
 }
@@ -335,7 +337,7 @@ enum run_job_event run_job_next(struct run_job *job) {
         return RUN_JOB_NOTHING;
     }
     bool ended =
-        guardian_has_ended(job); /* before its last words are read: then they are all there */
+        guardian_has_ended(job); /* before its last messages are read, so that they are complete */
     enum run_job_event event = socket_next(job);
     if (event != RUN_JOB_NOTHING) {
         return event;
@@ -386,7 +388,7 @@ void run_job_force(struct run_job *job) {
     }
     job->forcing = true;
     if (job->proof == RUN_RECORD_PIDNS) {
-        (void)kill(job->guardian, SIGKILL); /* and with it all of its namespace */
+        (void)kill(job->guardian, SIGKILL); /* and thereby its whole namespace */
     } else {
         run_tree_init(&job->tree, job->guardian, job->descriptor);
     }

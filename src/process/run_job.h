@@ -23,10 +23,11 @@
 enum run_job_event {
     RUN_JOB_NOTHING, /* new */
     RUN_JOB_STARTED,
-    RUN_JOB_FAILED,  /* nothing was started: `error` and `step` say why; GONE follows */
-    RUN_JOB_STOPPED, /* the main process, by the signal `status` */
-    RUN_JOB_EXITED,  /* the main process, with the wait status `status`; others may live on */
-    RUN_JOB_GONE,    /* proven dead; the last event */
+    RUN_JOB_FAILED,  /* nothing was started: see `error` and `step`; GONE follows */
+    RUN_JOB_STOPPED, /* the main process was stopped by the signal `status` */
+    /* The main process has ended with the wait status `status`; others may be alive. */
+    RUN_JOB_EXITED,
+    RUN_JOB_GONE, /* all processes are proven dead; the last event */
     RUN_JOB_UNPROVEN /* the guardian was killed, and nothing proves the death of the rest; the last event */
 };
 
@@ -34,18 +35,20 @@ struct run_job_options {
     const char *guardian; /* the program */
     const char *name;     /* for people */
     enum run_record_proof proof;
-    const char *cgroup; /* of CGROUP: the path of a cgroup that does not exist yet */
-    char *const *argv;  /* ends with NULL, as `env` */
+    const char *cgroup; /* for CGROUP: the path of a cgroup that does not exist yet */
+    char *const *argv;  /* terminated by NULL, like `env` */
     char *const *env;
     struct run_frame_times live;
-    uint64_t ignored; /* signals that the command ignores: bit N - 1 for signal N */
-    bool no_input;    /* its standard input is empty; else it is ours */
-    bool foreground;  /* its group becomes the foreground of the terminal at descriptor 0 */
+    uint64_t ignored; /* signals that the command ignores: bit N - 1 means signal N */
+    bool no_input;    /* its standard input is empty; otherwise it is that of this process */
+    /* Its process group becomes the foreground group of the terminal at descriptor 0. */
+    bool foreground;
 };
 
 struct run_job {
     int socket, descriptor; /* to poll; -1: nothing more comes from it */
-    pid_t main;             /* also its process group; as this process sees it; 0: not known */
+    /* Pid of the main process, and of its group, as seen by this process; 0: not known. */
+    pid_t main;
     int status;
     int error;
     enum run_frame_step step;
@@ -53,22 +56,24 @@ struct run_job {
     /* Private to run_job.c. */
     struct run_job *next;
     enum run_record_proof proof;
-    pid_t guardian; /* 0: it was waited for */
+    pid_t guardian; /* 0: it has been waited for */
     bool gone_said, finished;
     struct run_tree tree;
     char cgroup[RUN_RECORD_PATH_MAX];
 };
 
-/* Before the first job: makes this process the parent of all processes that a killed guardian leaves. False
- * if it has children already, which could not be told apart; jobs can still be started. */
+/* Called before the first job: makes this process the parent of all processes that a killed
+ * guardian leaves. False: it has children already, which could not be told apart; jobs can still be
+ * started. */
 bool run_job_prepare(void);
 
-/* 0: the guardian has its orders; events follow. Else the error, with `step`, and nothing is left. */
+/* 0: the guardian has its orders, and events follow. Otherwise an errno, with `step`, and nothing
+ * is left. */
 int run_job_start(struct run_job *job, const struct run_job_options *options);
-/* The next event; the fields that belong to it are set. */
+/* The next event, with the fields that belong to it. */
 enum run_job_event run_job_next(struct run_job *job);
 
-/* False: the guardian could not be told. */
+/* False: the order could not be sent to the guardian. */
 bool run_job_live(struct run_job *job, const struct run_frame_times *live);
 void run_job_signal(struct run_job *job, int signal);
 void run_job_term(struct run_job *job);

@@ -22,7 +22,8 @@ ssize_t run_news_receive(
                                   .msg_control = control.room,
                                   .msg_controllen = sizeof control.room};
         n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        /* ECONNRESET comes once, if the guardian ended without reading an order; its messages follow. */
+        /* ECONNRESET comes once if the guardian ended without reading an order. Its messages
+         * follow. */
     } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
     const struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
     if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS) {

@@ -25,19 +25,20 @@
 #include "process/run_tree.h"
 
 #define TICK_MS 10
-#define TICK_SLOW_MS 200 /* after a while: what still lives waits for a disk, not for us */
+#define TICK_SLOW_MS 200 /* later: what is still alive then waits for a disk, not for us */
 #define TICK_SLOW_AFTER_MS 3000
 #define GUARDIAN_MS 5000
-#define SWEEPS_MAX 100u /* for what nothing proves: one that forks faster is not seen the last of */
+/* For runs that nothing proves dead: a process that forks faster than this evades them. */
+#define SWEEPS_MAX 100u
 
 struct orphan {
     struct run_record record;
     char path[RUN_RECORD_PATH_MAX]; /* of its directory */
-    int guardian;                   /* a descriptor of its process; -1: it has ended */
+    int guardian;                   /* a descriptor for its process; -1: it has ended */
     struct run_tree tree;           /* below it */
-    bool is_dead_with_server;       /* nothing of it can live, and nothing is to be looked for */
-    bool is_elsewhere;              /* in a pid namespace that we do not see */
-    bool is_ended;                  /* nothing lived below the guardian before it was killed */
+    bool is_dead_with_server; /* nothing of it can be alive, so there is nothing to search for */
+    bool is_elsewhere;        /* it runs in a pid namespace that this process cannot see */
+    bool is_ended;            /* nothing was alive below the guardian before it was killed */
     bool is_gone, is_unproven;
     uint32_t found;  /* in this pass */
     uint32_t sweeps; /* passes so far */
@@ -52,10 +53,10 @@ struct run_orphans {
     struct orphan **of;
     uint32_t count, capacity;
     uint32_t left;
-    enum tn_status status; /* while the directory is read */
+    enum tn_status status; /* while the directory is being read */
     uint64_t begun_ms, patience_ms;
     uint64_t namespace;
-    bool pass_whole; /* nothing was left out of it */
+    bool pass_whole; /* the pass is complete */
     bool is_freed;
     char boot[PROCESS_BOOT_TEXT];
     uv_timer_t timer;
@@ -80,7 +81,7 @@ static struct orphan *orphan_add(struct run_orphans *orphans) {
     return orphan;
 }
 
-/* UNKNOWN: it cannot even be asked for. */
+/* UNKNOWN: even that could not be found out. */
 static enum process_answer guardian_open(struct orphan *orphan) {
     const struct run_record *record = &orphan->record;
     orphan->guardian = -1;
@@ -116,10 +117,10 @@ static void entry_seen(void *ctx, const char *name) {
     }
     enum tn_status status = run_record_read(orphans->os, path, &record);
     if (status == TN_NOTFOUND || status == TN_INVALID) {
-        return; /* no run; or no directory of a sensor at all */
+        return; /* not a run, or not the directory of a sensor */
     }
     if (status == TN_CORRUPT) {
-        run_record_remove(orphans->os, path); /* torn, so of another boot */
+        run_record_remove(orphans->os, path); /* a torn record, so it is of an earlier boot */
         return;
     }
     struct orphan *orphan = status == TN_OK ? orphan_add(orphans) : NULL;
@@ -142,7 +143,7 @@ static bool is_sweeping(const struct orphan *orphan) {
            !orphan->is_elsewhere && orphan->guardian < 0;
 }
 
-/* The run that a process belongs to, as far as can be known for certain. */
+/* The run to which a process surely belongs. */
 static struct orphan *owner_find(struct run_orphans *orphans, pid_t pid,
                                  const struct process_stat *stat, enum process_answer *ret_answer) {
     char id[PROCESS_VALUE_MAX];
@@ -157,7 +158,8 @@ static struct orphan *owner_find(struct run_orphans *orphans, pid_t pid,
         }
         bool is_main = pid == record->main && stat->start == record->main_start;
         bool is_named = has_id == PROCESS_YES && strcmp(id, record->id) == 0;
-        /* Its session, if the recorded process leads it: then no other session has its number. */
+        /* By its session, if the recorded process leads it: then no other session has the
+         * number. */
         bool is_in_session = record->main != 0 && stat->session == record->main &&
                              process_stat_read(record->main, &leader) == PROCESS_YES &&
                              leader.start == record->main_start;
@@ -179,7 +181,7 @@ static void process_seen(void *ctx, pid_t pid) {
         owner = owner_find(orphans, pid, &stat, &answer);
     }
     if (owner != NULL) {
-        /* Opened with the recorded start time: it is no other process. */
+        /* Opened with the recorded start time, so it is no other process. */
         answer = process_open(pid, stat.start, &descriptor);
         if (answer == PROCESS_YES) {
             owner->found++;
@@ -198,7 +200,7 @@ static void check_cgroup(const struct run_record *record,
                    record->cgroup);
 }
 
-/* How many are not empty: the run's, and that of a check of its health. */
+/* How many cgroups have processes: the run's, and that of its health check. */
 static uint32_t cgroups_sweep(const struct run_record *record) {
     char check[RUN_RECORD_PATH_MAX + sizeof RUN_RECORD_CHECK];
     const char *const paths[] = {record->cgroup, check};
@@ -272,11 +274,11 @@ static void orphan_unproven(struct run_orphans *orphans, struct orphan *orphan) 
 
 /* ---- Looking ---- */
 
-/* Ends what is below a guardian that does not do it in time. True: nothing lives there any more. */
+/* Ends what is below a guardian that does not do so in time. True: nothing is alive there. */
 static bool guardian_ends(struct orphan *orphan) {
     switch (orphan->record.proof) {
     case RUN_RECORD_PIDNS:
-        return true; /* everything dies with it, in one stroke */
+        return true; /* all processes in it die in one step */
     case RUN_RECORD_CGROUP:
         return cgroups_sweep(&orphan->record) == 0;
     default:
@@ -300,7 +302,7 @@ static void guardian_look(const struct run_orphans *orphans, struct orphan *orph
     }
 }
 
-/* Of a run whose guardian has ended. */
+/* Whether a run whose guardian has ended is proven dead. */
 static bool is_proven(const struct run_orphans *orphans, const struct orphan *orphan) {
     const struct run_record *record = &orphan->record;
     struct run_record now;

@@ -88,8 +88,8 @@ static enum tn_status file_size(const struct os *os, const char *base, uint64_t 
 
 /* ---- Reading ---- */
 
-/* Whether there never was such a place in the files that there are: it was rotated away, or it is of a
- * sensor that was deleted and has been made anew. */
+/* Whether the current files never had this position: it was rotated away, or belongs to a deleted
+ * sensor of the same name. */
 static bool is_elsewhere(const struct os *os, const char *base, const struct files *files,
                          struct run_output_position at) {
     uint64_t size;
@@ -125,7 +125,7 @@ enum tn_status run_output_read(const struct os *os, const char *dir, const char 
         at.offset += n;
         if (done < capacity) { /* this file has no more */
             bool is_last = at.file == files.last;
-            if (!is_last || went) { /* no file goes before there is a later one */
+            if (!is_last || went) { /* a file is removed only after a later one exists */
                 at = (struct run_output_position){.file = at.file + 1};
             }
             if (is_last) {
@@ -195,7 +195,7 @@ struct removal {
     const char *base;
 };
 
-/* Of a write that was cut short. */
+/* The files of an interrupted write. */
 static bool is_unfinished(const char *name) {
     return strcmp(name, RUN_FILES_RECORD RUN_FILES_NEW) == 0 ||
            strcmp(name, RUN_FILES_TOKEN RUN_FILES_NEW) == 0;

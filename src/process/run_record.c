@@ -27,7 +27,7 @@ static bool path_of(const char *dir, const char *name, const char *suffix,
 static enum tn_status bytes_write(const struct os *os, const char *path, const void *bytes,
                                   size_t len) {
     int file;
-    (void)os->remove(os->ctx, path); /* of an attempt that was cut short */
+    (void)os->remove(os->ctx, path); /* left by an interrupted attempt */
     enum tn_status status = os->open(os->ctx, path, OS_WRITE | OS_CREATE | OS_EXCLUSIVE, &file);
     if (status != TN_OK) {
         return status;
@@ -113,7 +113,7 @@ enum tn_status run_record_write(const struct os *os, const char *dir,
     return run_record_file_replace(os, dir, RUN_FILES_RECORD, bytes, len, (uid_t)-1, (gid_t)-1);
 }
 
-/* One write of the same length: a server that is killed has written all of it or nothing. */
+/* One write of the same length, so a server that is killed has written all of it or nothing. */
 enum tn_status run_record_update(const struct os *os, const char *dir,
                                  const struct run_record *record) {
     uint8_t bytes[RUN_RECORD_BYTES_MAX];
@@ -180,7 +180,7 @@ enum tn_status run_record_read(const struct os *os, const char *dir,
 }
 
 void run_record_remove(const struct os *os, const char *dir) {
-    /* With what a write that was cut short has left. */
+    /* Includes what an interrupted write has left. */
     static const char *const names[] = {RUN_FILES_TOKEN RUN_FILES_NEW,
                                         RUN_FILES_RULES RUN_FILES_NEW,
                                         RUN_FILES_RECORD RUN_FILES_NEW,

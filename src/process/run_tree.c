@@ -15,14 +15,15 @@ struct pass {
     uint32_t ended, alive;
 };
 
-/* The guardian waits for no child, so no other process can get the pid of one, nor the id of a group that
- * it leads or has led. A group is killed in one step, which fork() cannot outrun. */
+/* The guardian does not wait for its children, so no other process can get the pid of one, nor the
+ * id of a group that it leads or has led. A group is killed in one step, which fork() cannot
+ * outrun. */
 static void child_seen(void *ctx, pid_t pid) {
     struct pass *pass = ctx;
     struct process_stat stat;
     int descriptor;
     if (process_stat_read(pid, &stat) != PROCESS_YES || stat.parent != pass->guardian) {
-        pass->alive++; /* not known: no proof */
+        pass->alive++; /* unknown, so it is not a proof */
         return;
     }
     (void)kill(-pid, SIGKILL);
@@ -37,7 +38,7 @@ static void child_seen(void *ctx, pid_t pid) {
     }
 }
 
-/* True: it is stopped; *ret_switches is what it has run until then. */
+/* True: it is stopped, and *ret_switches tells how often it had run until then. */
 static bool guardian_is_stopped(const struct run_tree *tree, uint64_t *ret_switches) {
     struct process_stat stat;
     return process_stat_read(tree->guardian, &stat) == PROCESS_YES &&
@@ -57,7 +58,7 @@ static bool pass_is_proof(struct run_tree *tree) {
     bool was_quiet = tree->is_quiet && tree->switches == before;
     bool read = process_children_of(tree->guardian, child_seen, &pass);
     bool unchanged = guardian_is_stopped(tree, &after) && before == after;
-    /* A list that only grows and is as long as before is the same. */
+    /* A list that only grows and has the same length has not changed. */
     bool proof = was_quiet && read && unchanged && pass.alive == 0 && pass.ended == tree->ended;
     tree->is_quiet = read && unchanged && pass.alive == 0;
     tree->ended = pass.ended;

@@ -12,14 +12,14 @@
 #include "base/duration.h"
 
 #define DAY_S 86400u
-#define NAME_MAX_BYTES 64u /* of users and groups */
+#define NAME_MAX_BYTES 64u /* bytes of the name of a user or a group */
 
-/* A description while it is being read. */
+/* A description that is being read. */
 struct reading {
     struct sensor_spec *spec;
     struct tn_writer texts;    /* behind the pointers */
-    const char **pointers;     /* the next that is free */
-    const char **pointers_end; /* where they stop and texts begin */
+    const char **pointers;     /* the next free pointer */
+    const char **pointers_end; /* the end of the pointers, where the texts begin */
     char *reason;
 };
 
@@ -76,7 +76,7 @@ static bool count_take(const struct reading *r, const char *name, const json_t *
     return true;
 }
 
-/* A number of seconds, or a duration as text. */
+/* Reads a number of seconds, or a duration as text. */
 static bool time_read(const json_t *value, uint64_t *ret_ms) {
     double seconds = json_number_value(value);
     if (json_is_string(value)) {
@@ -198,7 +198,7 @@ static bool url_take(struct reading *r, const json_t *value) {
         return refuse(r, "health http must be http://host:port/path");
     }
     for (const char *at = host; *at != '\0'; at++) {
-        if (*at <= ' ' || *at > '~') { /* it becomes part of a request, as it is */
+        if (*at <= ' ' || *at > '~') { /* it becomes part of an HTTP request without encoding */
             return refuse(r, "health http has an invalid character");
         }
     }
@@ -259,8 +259,8 @@ static bool health_take(struct reading *r, json_t *value) {
 
 /* ---- Members ---- */
 
-/* A token in one of these would replace what the supervisor puts there, or change which programs are
- * found and how they are loaded. */
+/* The supervisor sets these variables, or they control how programs are found and loaded, so they
+ * cannot be used for a token. */
 static bool variable_is_taken(const char *name) {
     static const char *const taken[] = {
         "PATH", "HOME",     "USER",       "LOGNAME",        "SHELL",    "LANG",    "LANGUAGE",
@@ -276,7 +276,7 @@ static bool variable_is_taken(const char *name) {
            (strncmp(name, "TENURE_", 7) == 0 && strcmp(name, "TENURE_TOKEN") != 0);
 }
 
-/* A name of a variable as shells know it: what reads it may be one. */
+/* The name of a variable as shells accept it, because a shell may read it. */
 const char *sensor_variable_fault(const char *name) {
     for (const char *at = name; *at != '\0'; at++) {
         bool letter = (*at >= 'A' && *at <= 'Z') || (*at >= 'a' && *at <= 'z') || *at == '_';
@@ -314,7 +314,7 @@ static bool ttl_take(const struct reading *r, const char *key, const json_t *ite
     return true;
 }
 
-/* The members that are a number each; false in *ret_known: it is none of them. */
+/* Reads a member that is a number. *ret_known is false if it is not one of these. */
 static bool number_take(const struct reading *r, const char *key, const json_t *item,
                         bool *ret_known) {
     struct sensor_spec *spec = r->spec;
@@ -455,14 +455,15 @@ struct sensor_defaults sensor_defaults_make(void) {
                                     .scope = "sensor"};
 }
 
-/* The block with nothing but the defaults in it; NULL: no memory. */
+/* The block with the defaults in it. NULL: out of memory. */
 static struct sensor_spec *spec_make(const json_t *document, size_t json_len,
                                      const struct sensor_defaults *d, struct reading *r) {
     const json_t *health = json_object_get(document, "health");
     size_t pointers = json_array_size(json_object_get(document, "command")) +
                       json_object_size(json_object_get(document, "env")) +
                       json_array_size(json_object_get(health, "command")) + 4;
-    /* No text is longer than it is written with its quotes, NUL included; and those of defaults. */
+    /* No text is longer than its JSON with the quotes, including its NUL. The texts of the defaults
+     * are counted as well. */
     size_t texts = json_len + strlen(d->token_env) + strlen(d->scope) + sizeof "/" + 2;
     struct sensor_spec *spec = calloc(1, sizeof *spec + pointers * sizeof(const char *) + texts);
     if (spec == NULL) {

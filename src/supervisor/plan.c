@@ -53,7 +53,7 @@ bool plan_is_settled(const struct plan *plan) {
     return plan->settle_at_ms == PLAN_NEVER || plan->shutdown || plan->halted;
 }
 
-/* Whether what is being done will have it running, if nothing changes. */
+/* Whether the current activity leads to a running sensor if nothing changes. */
 static bool does_run(const struct plan *plan) {
     switch (plan->phase) {
     case PLAN_IDLE:
@@ -75,7 +75,8 @@ static bool is_changed(const struct plan *plan) {
     return plan_has_token(plan) && plan->digest != plan->run_digest;
 }
 
-/* Something was asked for: opens the window if that is something else than what is being done. */
+/* Called when the wanted state may have changed: opens the window if it differs from what the plan
+ * is doing. */
 void plan_settle(struct plan *plan, bool at_once) {
     if (at_once) {
         plan->settle_at_ms = PLAN_NEVER;
@@ -120,7 +121,7 @@ void plan_end(struct plan *plan, enum plan_reason reason, bool gentle, enum plan
     plan->keeps_token = plan->exit_first;
 }
 
-/* backoff_ms * 2^(n-1), at most backoff_max_ms, a fifth more or less. */
+/* backoff_ms * 2^(n-1), at most backoff_max_ms, and varied by up to a fifth. */
 uint64_t plan_backoff(struct plan *plan, uint32_t n) {
     uint64_t delay = plan->terms.backoff_ms;
     for (uint32_t i = 1; i < n && i < 64 && delay < plan->terms.backoff_max_ms; i++) {
@@ -132,7 +133,7 @@ uint64_t plan_backoff(struct plan *plan, uint32_t n) {
     return delay - delay / 5 + tn_prng_below(&plan->random, delay / 5 * 2 + 1);
 }
 
-/* Counts it, and says what comes after it. */
+/* Counts the failure and returns the next phase. */
 static enum plan_phase fail(struct plan *plan) {
     if (plan->started_ms != 0 && plan_uptime(plan) >= plan->terms.stable_ms) {
         plan->failures = 0;
@@ -215,7 +216,7 @@ static void drive_run(struct plan *plan, struct plan_effects *out) {
     }
 }
 
-/* True: the lease has ended and nothing lives, or the engine has halted. */
+/* Whether the lease has ended and nothing of the run is alive, or the engine has halted. */
 static bool is_ended(const struct plan *plan) {
     return plan->run_is == PLAN_RUN_NONE && (plan->lease_is == PLAN_LEASE_NONE || plan->halted);
 }
@@ -240,7 +241,7 @@ static bool advance_idle(struct plan *plan, struct plan_effects *out) {
     }
     if (plan->deleted) {
         TN_ASSERT(plan->lease_is == PLAN_LEASE_NONE && plan->run_is == PLAN_RUN_NONE);
-        plan->deleted = false; /* said once; a SPEC would bring it back */
+        plan->deleted = false; /* reported once; a SPEC would bring the sensor back */
         plan->wanted = false;
         (void)plan_emit(out, PLAN_EFFECT_FORGET);
         return false;
@@ -269,7 +270,7 @@ static bool advance_waiting(struct plan *plan) {
     return true;
 }
 
-/* Whatever has a lease, and more: is it still asked for? */
+/* In all phases with a lease: whether the sensor is still wanted. */
 static bool advance_held(struct plan *plan, struct plan_effects *out) {
     if (plan_is_settled(plan) && !plan_should_run(plan)) {
         plan_end(plan, plan_stop_reason(plan), true, PLAN_IDLE);
@@ -420,7 +421,7 @@ const char *plan_phase_name(enum plan_phase phase) {
 }
 
 #define PLAN_NAME(id, name) (name),
-/* `what` is also what its argument is called in plan.h. */
+/* `what` is also the name of the argument in plan.h. */
 #define PLAN_NAMES(what, type, TABLE, count)                   \
     const char *plan_##what##_name(enum type what) {           \
         static const char *const names[] = {TABLE(PLAN_NAME)}; \

@@ -51,9 +51,9 @@
 
 #define PLAN_NEVER UINT64_MAX
 #define PLAN_PATIENCE_MS 5000u
-#define PLAN_NO_STATUS (-1) /* of a run whose end was not seen */
+#define PLAN_NO_STATUS (-1) /* status of a run whose end was not seen */
 
-/* The state that users see. */
+/* The states that users see. */
 #define PLAN_STATE_TABLE(X) \
     X(STOPPED, "stopped")   \
     X(STARTING, "starting") \
@@ -69,7 +69,7 @@ enum plan_state {
         PLAN_STATES
 };
 
-/* Phases: name, the state that it shows as, where it may go. */
+/* The phases: name, the state shown for it, and the phases that may follow. */
 /* clang-format off */
 #define PLAN_PHASE_TABLE(X) \
     X(IDLE,       "idle",       STOPPED,  PLAN_TO(ALLOCATING) | PLAN_TO(ENDING) | PLAN_TO(FAILED)) \
@@ -89,24 +89,24 @@ enum plan_phase {
         PLAN_PHASES
 };
 
-/* Why a run ends; the words are those of the event sensor.stopped. */
-#define PLAN_REASON_TABLE(X)                                  \
-    X(NONE, "none")                                           \
-    X(NO_RULES, "no_rules")                                   \
-    X(DISABLED, "disabled")                                   \
-    X(DELETED, "deleted")                                     \
-    X(CHANGED, "changed")                                     \
-    X(RESTART, "restart")                                     \
-    X(CRASHED, "crashed")                                     \
-    X(UNHEALTHY, "unhealthy")                                 \
-    X(START_FAILED, "start_failed")                           \
-    X(TOKEN_REFUSED, "token_refused")                         \
-    X(TOKEN_REVOKED, "token_revoked")                         \
-    X(ORPHANED, "orphaned") /* its tenured ended before it */ \
-    X(SHUTDOWN, "shutdown")                                   \
-    X(HALTED, "halted")                                       \
-    X(BAD_DESCRIPTION, "bad_description")                     \
-    X(UNPROVEN, "unproven") /* of an error: nothing proves that a run is dead */
+/* Why a run ends. The words are those of the event sensor.stopped. */
+#define PLAN_REASON_TABLE(X)                                                      \
+    X(NONE, "none")                                                               \
+    X(NO_RULES, "no_rules")                                                       \
+    X(DISABLED, "disabled")                                                       \
+    X(DELETED, "deleted")                                                         \
+    X(CHANGED, "changed")                                                         \
+    X(RESTART, "restart")                                                         \
+    X(CRASHED, "crashed")                                                         \
+    X(UNHEALTHY, "unhealthy")                                                     \
+    X(START_FAILED, "start_failed")                                               \
+    X(TOKEN_REFUSED, "token_refused")                                             \
+    X(TOKEN_REVOKED, "token_revoked")                                             \
+    X(ORPHANED, "orphaned") /* the server that started the run ended before it */ \
+    X(SHUTDOWN, "shutdown")                                                       \
+    X(HALTED, "halted")                                                           \
+    X(BAD_DESCRIPTION, "bad_description")                                         \
+    X(UNPROVEN, "unproven") /* in the state error: nothing proves that the run is dead */
 
 enum plan_reason {
 #define PLAN_REASON_ENUM(id, name) PLAN_REASON_##id,
@@ -117,62 +117,63 @@ enum plan_reason {
 
 enum plan_lease {
     PLAN_LEASE_NONE,
-    PLAN_LEASE_ASKED, /* the allocation is under way */
+    PLAN_LEASE_ASKED, /* the allocation has been submitted */
     PLAN_LEASE_ACTIVE,
     PLAN_LEASE_REVOKE,         /* asked for */
-    PLAN_LEASE_REVOKE_REFUSED, /* to be asked for again */
-    PLAN_LEASE_REVOKED,        /* committed: its token is dead */
+    PLAN_LEASE_REVOKE_REFUSED, /* the revoke must be submitted again */
+    PLAN_LEASE_REVOKED,        /* the revoke is committed: the token is dead */
     PLAN_LEASE_RECLAIM,
     PLAN_LEASE_RECLAIM_REFUSED,
 };
 
 enum plan_run {
     PLAN_RUN_NONE,
-    PLAN_RUN_ORPHAN,   /* left by an earlier server; run_orphan.h ends it and reports its death */
+    PLAN_RUN_ORPHAN,   /* left by an earlier server: run_orphan.h ends it and reports its death */
     PLAN_RUN_UNPROVEN, /* the same, but its death cannot be proven */
-    PLAN_RUN_ABROAD, /* on another node of the cluster; that node, or time, says when it is gone */
-    PLAN_RUN_ALIVE,  /* from START on, until it is gone; also a run that failed to start */
+    /* On another node of the cluster: gone when that node says so, or after a time. */
+    PLAN_RUN_ABROAD,
+    PLAN_RUN_ALIVE, /* from START until it is gone; also a run that failed to start */
     PLAN_RUN_TERMED,
     PLAN_RUN_KILLED,
 };
 
-/* The times and limits of the sensor's description. */
+/* The times and limits in the sensor's description. */
 struct plan_terms {
-    bool valid; /* the description could be read; else nothing is started */
+    bool valid; /* the description is readable; otherwise nothing is started */
     uint64_t settle_ms;
     uint64_t stop_ms;        /* from SIGTERM to SIGKILL */
-    uint64_t backoff_ms;     /* before the first restart; doubles with each one */
-    uint64_t backoff_max_ms; /* up to this; each is off by up to a fifth */
+    uint64_t backoff_ms;     /* before the first restart; doubled for each further one */
+    uint64_t backoff_max_ms; /* maximum of backoff_ms; each delay varies by up to a fifth */
     uint64_t stable_ms;      /* a run that lasts this long resets the count of crashes */
-    uint32_t max_restarts;   /* after this many crashes in a row the next one is an error */
-    bool exit_first;         /* the token lives until the process has ended */
+    uint32_t max_restarts;   /* the crash in a row after this many is an error */
+    bool exit_first;         /* the token stays valid until the process has ended */
 };
 
-/* Facts. Answers carry the code that the engine gave. */
+/* Facts. Answers carry the result that the engine returned. */
 /* clang-format off */
 #define PLAN_FACT_TABLE(X) \
     X(TICK,            "tick")            /* time has passed */ \
     X(WANTED,          "wanted")          /* wanted, enabled, at_once */ \
-    X(SPEC,            "spec")            /* terms, digest: the sensor is there, with this description */ \
+    X(SPEC,            "spec")            /* terms, digest: the sensor exists and has this description */ \
     X(DELETED,         "deleted") \
     X(NEW_RULE,        "new_rule")        /* an enabled rule on its trigger was set */ \
-    X(RESET,           "reset")           /* resets the count of crashes; ends error and backoff; vouches for an unproven run */ \
+    X(RESET,           "reset")           /* ends error and backoff; confirms an unproven run as dead */ \
     X(RESTART,         "restart") \
-    X(FOUND,           "found")           /* lease, epoch, revoked, abroad: of an earlier life; then GONE */ \
+    X(FOUND,           "found")           /* lease, epoch, revoked, abroad: an earlier run; GONE follows */ \
     X(ALLOC_ANSWER,    "alloc_answer")    /* code, lease, epoch */ \
     X(TOKEN_ANSWER,    "token_answer")    /* code, lease, issued_ms, expires_ms */ \
-    X(TOKEN_VOID,      "token_void")      /* its key is no longer trusted */ \
+    X(TOKEN_VOID,      "token_void")      /* the signing key of the token is no longer trusted */ \
     X(REVOKE_ANSWER,   "revoke_answer")   /* code */ \
     X(RECLAIM_ANSWER,  "reclaim_answer")  /* code */ \
-    X(LEASE_REVOKED,   "lease_revoked")   /* lease: seen in the log, by any client */ \
+    X(LEASE_REVOKED,   "lease_revoked")   /* lease: the log shows the revoke, by whatever client */ \
     X(STARTED,         "started")         /* pid */ \
     X(START_FAILED,    "start_failed")    /* GONE follows */ \
-    X(EXITED,          "exited")          /* status of the main process; other processes may live */ \
-    X(GONE,            "gone")            /* all of the run is proven dead */ \
-    X(UNPROVEN,        "unproven")        /* of an earlier life: nothing proves it dead, and nothing will */ \
+    X(EXITED,          "exited")          /* wait status of the main process; other processes may be alive */ \
+    X(GONE,            "gone")            /* all processes of the run are proven dead */ \
+    X(UNPROVEN,        "unproven")        /* a run of an earlier process cannot be proven dead */ \
     X(UNHEALTHY,       "unhealthy") \
     X(SHUTDOWN,        "shutdown")        /* for good */ \
-    X(HALT,            "halt")            /* nothing can be committed any more; for good */
+    X(HALT,            "halt")            /* nothing can be committed any more, for good */
 /* clang-format on */
 
 enum plan_fact_kind {
@@ -186,16 +187,17 @@ struct plan_fact {
     enum plan_fact_kind kind;
     enum tn_result code;
     bool wanted, enabled;
-    bool at_once; /* no settling: it has been so for long, as at the start */
+    /* Without a settle window, because nothing has changed recently, as at the start. */
+    bool at_once;
     bool revoked;
     bool abroad;
-    uint64_t digest; /* of all parts of the description that a running process has */
+    uint64_t digest; /* digest of everything in the description that a running process depends on */
     struct plan_terms terms;
     struct kernel_lease_id lease;
     uint64_t epoch;
     uint64_t issued_ms, expires_ms; /* of the token, on the plan's clock */
     int64_t pid;
-    int status; /* as wait gives it */
+    int status; /* wait status */
 };
 
 #define PLAN_EFFECT_TABLE(X)    \
@@ -236,8 +238,8 @@ struct plan_effect {
     /* Of a report. */
     enum plan_report report;
     enum plan_reason reason;
-    uint32_t attempt; /* crashes in a row, this one included */
-    bool again;       /* it will be started once more, next_in_ms after its end */
+    uint32_t attempt; /* crashes in a row, including this one */
+    bool again;       /* the sensor will be started again next_in_ms after the end */
     uint64_t next_in_ms;
     uint64_t uptime_ms;
     bool token_revoked;
@@ -247,11 +249,11 @@ struct plan_effect {
 
 struct plan_effects {
     uint32_t count;
-    struct plan_effect of[PLAN_EFFECTS_MAX]; /* to be done in this order */
-    uint64_t wake_ms; /* the next TICK is due then at the latest; PLAN_NEVER: none is */
+    struct plan_effect of[PLAN_EFFECTS_MAX]; /* to be carried out in this order */
+    uint64_t wake_ms; /* the latest time for the next TICK; PLAN_NEVER: none is needed */
 };
 
-/* The caller's memory; for reading only. */
+/* In the caller's memory, which must only read it. */
 struct plan {
     enum plan_phase phase;
     enum plan_lease lease_is;
@@ -261,49 +263,50 @@ struct plan {
     uint64_t now_ms;
 
     bool wanted, enabled, deleted, shutdown, halted;
-    uint64_t digest, run_digest; /* of the description now, and of the run's */
-    uint64_t settle_at_ms;       /* the window's end; PLAN_NEVER: none is open */
+    uint64_t digest, run_digest; /* digests of the current description, and of the run's */
+    uint64_t settle_at_ms;       /* the end of the settle window; PLAN_NEVER: none is open */
 
-    struct kernel_lease_id lease; /* of this run, or the last */
+    struct kernel_lease_id lease; /* the lease of this run or of the last one */
     uint64_t epoch;
     int64_t pid;         /* 0: none */
-    uint64_t started_ms; /* 0: it has not started */
+    uint64_t started_ms; /* 0: the run has not started */
     bool token_asked;
     uint64_t refresh_at_ms, token_expires_ms;
 
     /* Of ENDING. */
     enum plan_reason reason;
-    enum plan_phase after;   /* IDLE, WAITING or FAILED */
+    enum plan_phase after;   /* the next phase: IDLE, WAITING or FAILED */
     bool gentle;             /* SIGTERM first */
-    bool resume;             /* it is to run again after that */
-    bool exit_first;         /* of this ending: SIGTERM comes before the revoke */
-    bool keeps_token;        /* with that: the process has not ended yet */
-    bool launched;           /* START was among the effects: there is something to report */
-    uint64_t patience_at_ms; /* no longer is the revoke waited for */
+    bool resume;             /* the sensor is to run again afterwards */
+    bool exit_first;         /* this run ends with SIGTERM before the revoke */
+    bool keeps_token;        /* with exit_first: the process has not ended yet */
+    bool launched;           /* START was among the effects, so the end must be reported */
+    uint64_t patience_at_ms; /* until when a signal waits for the revoke */
     uint64_t kill_at_ms;
-    uint64_t again_at_ms; /* when a refused request is repeated */
+    uint64_t again_at_ms; /* when a refused request is submitted again */
     uint64_t again_in_ms;
 
     uint32_t failures;   /* crashes in a row */
-    uint32_t refusals;   /* by the engine, in a row */
-    uint64_t delay_ms;   /* before the next start */
-    uint64_t next_at_ms; /* of WAITING: its end */
+    uint32_t refusals;   /* refusals by the engine in a row */
+    uint64_t delay_ms;   /* delay before the next start */
+    uint64_t next_at_ms; /* the end of the phase WAITING */
     uint64_t ended_ms;   /* when the last run was gone; 0: there was none */
     uint64_t last_uptime_ms;
-    int last_status; /* of the last exit, or PLAN_NO_STATUS */
+    int last_status; /* wait status of the last run, or PLAN_NO_STATUS */
     enum plan_reason last_reason;
 };
 
-/* The sensor is unwanted until it is said to be wanted. */
+/* A new plan, for a sensor that is not wanted so far. */
 void plan_init(struct plan *plan, const struct plan_terms *terms, uint64_t digest, uint64_t seed);
 
-/* `now_ms` never goes back. A fact answers each effect, later or right after all effects are carried
+/* `now_ms` never decreases. Each effect is answered by a fact, after all effects have been carried
  * out. */
 void plan_step(struct plan *plan, uint64_t now_ms, const struct plan_fact *fact,
                struct plan_effects *ret_effects);
 
 enum plan_state plan_state_of(const struct plan *plan);
-/* After SHUTDOWN or HALT: nothing of it runs, and all that could be committed is. */
+/* Whether the plan is over, after SHUTDOWN or HALT: nothing of the run is alive, and everything
+ * that can be committed has been. */
 bool plan_is_over(const struct plan *plan);
 
 const char *plan_state_name(enum plan_state state);

@@ -8,7 +8,7 @@
 
 /* ---- Facts: what was asked for ---- */
 
-/* Crashes and refusals are forgiven; whatever waits because of them waits no more. */
+/* Resets the counts of crashes and refusals. What waits because of them no longer waits. */
 static void forgive(struct plan *plan) {
     plan->failures = plan->refusals = 0;
     if (plan->phase == PLAN_WAITING || plan->phase == PLAN_FAILED) {
@@ -62,7 +62,7 @@ static void absorb_found(struct plan *plan, const struct plan_fact *fact) {
 
 /* ---- Facts: answers of the engine ---- */
 
-/* The engine would not; it may another time. */
+/* The engine has refused the request, and may accept it later. */
 static void refuse(struct plan *plan) {
     plan->refusals++;
     plan->delay_ms = plan_backoff(plan, plan->refusals);
@@ -137,8 +137,8 @@ static void absorb_token(struct plan *plan, const struct plan_fact *fact,
     }
 }
 
-/* How the revoke or the reclaim went: done; nothing to do any more, since the lease has ended; or to
- * be asked for again. */
+/* The outcome of the revoke or the reclaim: done; unnecessary, because the lease has ended; or to
+ * be submitted again. */
 static void absorb_commit(struct plan *plan, enum plan_lease asked, enum tn_result code) {
     bool revoke = asked == PLAN_LEASE_REVOKE;
     if (plan->lease_is != asked) {
@@ -213,7 +213,8 @@ static void absorb_exited(struct plan *plan, const struct plan_fact *fact,
     if (is_up(plan)) {
         plan_crash(plan, PLAN_REPORT_CRASHED, PLAN_REASON_CRASHED, false, out);
     } else if (plan->run_is == PLAN_RUN_TERMED) {
-        (void)plan_emit(out, PLAN_EFFECT_TERM); /* to those that it has left behind */
+        /* To the processes that the main process has left behind. */
+        (void)plan_emit(out, PLAN_EFFECT_TERM);
     }
 }
 
@@ -224,7 +225,7 @@ static void absorb_gone(struct plan *plan, struct plan_effects *out) {
     if (plan->last_status == PLAN_NO_STATUS) {
         plan->last_uptime_ms = plan_uptime(plan);
     }
-    if (is_up(plan)) { /* its end was not seen, but it is dead */
+    if (is_up(plan)) { /* its end was not seen, but the run is dead */
         plan_crash(plan, PLAN_REPORT_CRASHED, PLAN_REASON_CRASHED, false, out);
     }
     plan->run_is = PLAN_RUN_NONE;
@@ -234,7 +235,7 @@ static void absorb_gone(struct plan *plan, struct plan_effects *out) {
     plan->ended_ms = plan->now_ms;
 }
 
-/* Its lease may be gone: then there is only its record, and it is ended like any other. */
+/* If the lease is gone, too, only the run's record is left, and the run ends like any other. */
 static void absorb_unproven(struct plan *plan, struct plan_effects *out) {
     if (plan->phase == PLAN_IDLE && plan->run_is == PLAN_RUN_NONE &&
         plan->lease_is == PLAN_LEASE_NONE) {
@@ -301,7 +302,7 @@ void plan_absorb(struct plan *plan, const struct plan_fact *fact, struct plan_ef
         absorb_token(plan, fact, out);
         break;
     case PLAN_FACT_TOKEN_VOID:
-        if (is_up(plan)) { /* as soon as it runs */
+        if (is_up(plan)) { /* when the run has started */
             plan->refresh_at_ms = plan->now_ms;
         }
         break;

@@ -4,7 +4,8 @@
 
 #include "supervisor/plan.h"
 
-/* A request that the engine refused is repeated after this delay, then twice that, up to the maximum. */
+/* A request that the engine refused is submitted again after the first delay, then twice that, and
+ * so on up to the maximum. */
 #define PLAN_AGAIN_FIRST_MS 50u
 #define PLAN_AGAIN_MOST_MS 2000u
 
@@ -14,18 +15,19 @@ struct plan_effect *plan_emit(struct plan_effects *out, enum plan_effect_kind ki
 struct plan_effect *plan_report_emit(struct plan_effects *out, enum plan_report kind,
                                      enum plan_reason reason);
 bool plan_should_run(const struct plan *plan);
-/* No window is open. */
+/* Whether no settle window is open. */
 bool plan_is_settled(const struct plan *plan);
-/* It has a lease and a token for it, or has asked for one: there is a run to be changed or ended. */
+/* Whether the sensor has a lease and a token, or has requested one: there is a run to change or
+ * end. */
 bool plan_has_token(const struct plan *plan);
 /* Opens the settle window if the wanted state differs from what the plan is doing. */
 void plan_settle(struct plan *plan, bool at_once);
 enum plan_reason plan_stop_reason(const struct plan *plan);
 uint64_t plan_uptime(const struct plan *plan);
-/* How long to wait after the n-th failure. */
+/* The delay after the n-th failure. */
 uint64_t plan_backoff(struct plan *plan, uint32_t n);
 void plan_end(struct plan *plan, enum plan_reason reason, bool gentle, enum plan_phase after);
-/* The same after a failure: counts and reports it, and plans a retry or gives up. */
+/* Ends the run after a failure: counts and reports it, and plans a retry or gives up. */
 void plan_crash(struct plan *plan, enum plan_report kind, enum plan_reason reason, bool gentle,
                 struct plan_effects *out);
 

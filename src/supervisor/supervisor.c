@@ -10,7 +10,7 @@
 #include "process/run_output.h"
 #include "supervisor/supervisor_parts.h"
 
-#define TURN_NS 2000000u /* that answers, and notices, may take of a turn of the loop */
+#define TURN_NS 2000000u /* time in a turn of the loop for answers, and for notices */
 
 /* ---- The table ---- */
 
@@ -134,7 +134,7 @@ static void handle_closed(struct supervisor *supervisor) {
     }
 }
 
-/* Of a sensor that is removed. */
+/* The timer of a removed sensor is closed. */
 static void timer_closed(uv_handle_t *handle) {
     struct supervisor_sensor *sensor = handle->data;
     struct supervisor *supervisor = sensor->supervisor;
@@ -232,7 +232,7 @@ static uint64_t step(struct supervisor_sensor *sensor, const struct plan_fact *f
     const struct os *os = sensor->supervisor->options.os;
     uint64_t now = os->clock_boot_ms(os->ctx);
     struct plan_effects effects;
-    supervisor_index_lease(sensor, false); /* a step may change the lease */
+    supervisor_index_lease(sensor, false); /* the step may change the lease */
     plan_step(&sensor->plan, now > sensor->plan.now_ms ? now : sensor->plan.now_ms, fact, &effects);
     supervisor_index_lease(sensor, sensor->plan.lease_is > PLAN_LEASE_ASKED);
     count_state(sensor);
@@ -244,7 +244,7 @@ static uint64_t step(struct supervisor_sensor *sensor, const struct plan_fact *f
 
 static void closed_check(struct supervisor *supervisor);
 
-/* Its memory stays until the loop's next turn: a caller that uses it can finish. */
+/* Frees the sensor in the loop's next turn, so that callers that use it can finish. */
 static void forgotten_check(struct supervisor_sensor *sensor) {
     if (sensor->forgotten && sensor->asks == 0 && sensor->run == NULL && sensor->health == NULL &&
         !sensor->supervisor->closing && !uv_is_closing((uv_handle_t *)&sensor->timer)) {
@@ -284,7 +284,8 @@ void supervisor_ended(struct supervisor_sensor *sensor) {
 
 /* ---- News ---- */
 
-/* An answer may have a process started, which takes a while: others on the loop come in between. */
+/* Processing an answer may start a process, which takes time, so others on the loop are served in
+ * between. */
 static void answers_take(struct supervisor *supervisor) {
     struct supervisor_ask **end = &supervisor->answers;
     while (*end != NULL) {
@@ -304,7 +305,7 @@ static void answers_take(struct supervisor *supervisor) {
     }
 }
 
-/* One may concern every sensor: others on the loop come in between here too. */
+/* A notice may concern every sensor, so others on the loop are served in between. */
 static void notices_take(struct supervisor *supervisor) {
     struct supervisor_notice notice;
     uint64_t end_ns = uv_hrtime() + TURN_NS;
@@ -355,7 +356,8 @@ static void on_orphan_gone(void *ctx, const char *ref, struct kernel_lease_id le
         release(sensor);
     } else if (engine_sensor_read(supervisor->options.engine, ENGINE_READ_AS_IS, name, &view, NULL,
                                   0) == TN_R_NOTFOUND) {
-        /* It was deleted, and its directory could not go before the record was gone. */
+        /* The sensor was deleted, and its directory could not be removed before the record was
+         * gone. */
         run_output_remove(supervisor->options.os, supervisor->options.dir, ref);
     }
 }
@@ -474,7 +476,7 @@ static void own_closed(uv_handle_t *handle) {
     handle_closed(handle->data);
 }
 
-/* Sensors stay: what could not be stopped in time still refers to them. */
+/* The sensors are not freed: runs that could not be stopped in time still refer to them. */
 static void close_now(struct supervisor *supervisor) {
     supervisor->closed = true;
     supervisor_feed_connect(supervisor->options.feed, NULL);
@@ -491,7 +493,7 @@ static void close_now(struct supervisor *supervisor) {
     uv_close((uv_handle_t *)&supervisor->news, own_closed);
 }
 
-/* Whether all that is under way has ended. */
+/* Closes the supervisor if everything in progress has ended. */
 static void closed_check(struct supervisor *supervisor) {
     if (!supervisor->closing || supervisor->closed || supervisor->asks > 0 ||
         supervisor->healths > 0 || supervisor->orphans != NULL) {
@@ -560,8 +562,9 @@ void supervisor_free(struct supervisor *supervisor) {
 
 /* ---- What the server asks for ---- */
 
-/* The operator says that nothing of the unproven run lives. The record goes first: should the server be
- * killed before the rest, it is the lease that is found, and nothing to wait for. */
+/* The operator confirms that nothing of the unproven run is alive. The record is removed first: if
+ * the server is killed before the rest, the next one finds only the lease, and does not wait for a
+ * run. */
 static void vouch(struct supervisor_sensor *sensor) {
     struct supervisor *supervisor = sensor->supervisor;
     run_orphans_vouch(supervisor->options.os, supervisor->options.dir, sensor->ref);

@@ -21,8 +21,10 @@
 #include "supervisor/plan.h"
 #include "token/token_issuer.h"
 
-#define SUPERVISOR_USER "tenure:supervisor" /* of its commands; no user's name has a colon */
-#define SUPERVISOR_HOLDER "sensor/"         /* and the sensor's reference: of its leases */
+/* The user of its commands; names of other users have no colon. */
+#define SUPERVISOR_USER "tenure:supervisor"
+/* The holder of its leases, with the sensor's reference appended. */
+#define SUPERVISOR_HOLDER "sensor/"
 #define SUPERVISOR_ERROR_MAX 256u
 #define SUPERVISOR_BUCKETS 7u
 
@@ -30,48 +32,50 @@ struct supervisor;
 
 /* ---- From the engine ---- */
 
-/* Watches an engine, from supervisor_feed_attach until the engine is closed. */
+/* Watches an engine from supervisor_feed_attach until the engine is closed. */
 struct supervisor_feed {
     struct engine_watcher watcher;
     pthread_mutex_t lock; /* everything below */
     struct supervisor *supervisor;
     struct supervisor_notice *notices; /* a ring */
-    uint64_t *waiting;                 /* by hash: the place of a notice that may still be in it */
-    uint64_t first;                    /* places are counted on, never back */
+    uint64_t *waiting; /* by hash: the place of a notice that may still be in the ring */
+    uint64_t first;    /* places are numbered and never reused */
     uint32_t count;
-    uint32_t missed; /* there were too many: everything is to be read anew */
+    uint32_t missed; /* notices were dropped: everything must be read again */
     struct supervisor_ask *done;
 };
 
 void supervisor_feed_init(struct supervisor_feed *feed);
 void supervisor_feed_free(struct supervisor_feed *feed);
-/* Before the first command that could change a sensor. */
+/* Must be called before the first command that could change a sensor. */
 void supervisor_feed_attach(struct supervisor_feed *feed, struct engine *engine);
 engine_watch supervisor_feed_watch;
 
 /* ---- Opening and closing ---- */
 
-/* A node of a cluster, during one ownership of the log. */
+/* A node of a cluster during one ownership of the log. */
 struct supervisor_cluster {
-    const char *node;                   /* its name; NULL: there is no cluster */
+    const char *node;                   /* name of the node; NULL: no cluster */
     uint8_t boot_id[LOG_BOOT_ID_BYTES]; /* of this machine */
     uint64_t epoch;                     /* of the ownership */
-    /* In boot time: when the runs of all other nodes are taken for dead, since they have lost the log and
-     * their guardians have had time to kill them. UINT64_MAX: never by time. */
+    /* In boot time: when the runs of all other nodes count as dead, because those nodes have lost
+     * the log and their guardians have had the time to end them. UINT64_MAX: never by time. */
     uint64_t abroad_gone_at_ms;
 };
 
-/* Strings are the caller's and stay. */
+/* The caller owns the strings, which must stay valid. */
 struct supervisor_options {
     uv_loop_t *loop;
     struct engine *engine;
     struct supervisor_feed *feed;
     struct token_issuer *tokens;
     const struct os *os;
-    const char *dir;      /* where runs have their records, tokens and output */
-    const char *url;      /* of the HTTP listener, for sensors; NULL: off */
-    const char *guardian; /* the program; NULL or empty: where run_guardian_find finds it */
-    const char *cgroup;   /* for runs; NULL or empty: below our own, if that was delegated to us */
+    const char *dir; /* the directory of the runs' records, tokens and output */
+    const char *url; /* of the HTTP listener, for sensors; NULL: there is none */
+    /* The guardian program; NULL or empty: where run_guardian_find finds it. */
+    const char *guardian;
+    /* For runs; NULL or empty: below this process's own, if that was delegated to it. */
+    const char *cgroup;
     struct sensor_defaults defaults;
     struct supervisor_cluster cluster;
     bool idle;     /* starts nothing; only ends the runs that an earlier server left */
@@ -89,12 +93,13 @@ struct supervisor *supervisor_open(const struct supervisor_options *options);
  * may (the longest stop_seconds and SUPERVISOR_CLOSE_MS): then the guardians see to the rest. */
 #define SUPERVISOR_CLOSE_MS 10000u
 void supervisor_close(struct supervisor *supervisor, void (*closed)(void *ctx), void *ctx);
-/* After `closed`: whether nothing of it lives. Runs that did not stop in time still refer to it. */
+/* Called after `closed`: whether nothing of it is alive. Runs that did not stop in time still refer
+ * to it. */
 bool supervisor_is_done(const struct supervisor *supervisor);
-/* After `closed`, when it is done or the loop does not run any more. NULL is fine. */
+/* Called after `closed`, when it is done or the loop has ended. NULL is allowed. */
 void supervisor_free(struct supervisor *supervisor);
 
-/* The engine has halted: nothing can be committed any more. Sensors are stopped without it. */
+/* The engine has halted, so nothing can be committed any more: stops the sensors without it. */
 void supervisor_halt(struct supervisor *supervisor);
 
 /* ---- Status; all functions accept NULL for a supervisor that is off ---- */
@@ -103,26 +108,26 @@ struct supervisor_status {
     enum plan_state state;
     int64_t pid; /* 0: none */
     bool has_lease;
-    struct kernel_lease_id lease; /* of this run, or the one that is being ended */
+    struct kernel_lease_id lease; /* of this run, or of the one being ended */
     uint64_t epoch;
     uint64_t starts, stops, crashes, restarts, emitted;
-    uint64_t started_ms; /* since 1970, as the log counts it; 0: it does not run */
+    uint64_t started_ms; /* in ms since 1970, in the log's time; 0: the sensor does not run */
     uint64_t uptime_ms;
-    uint64_t token_expires_s; /* since 1970; 0: there is none */
-    bool has_exit;            /* of the last run: code, or if that is -1 the signal */
+    uint64_t token_expires_s; /* in seconds since 1970; 0: there is no token */
+    bool has_exit;            /* of the last run: the exit code, or the signal if that is -1 */
     int exit_code, exit_signal;
-    enum plan_reason last_reason; /* why the last run ended; NONE: there was none */
+    enum plan_reason last_reason; /* why the last run ended; NONE: there was no run */
     /* The name of the proof of death that the run will have (run_record.h); "none" if there is none. NULL:
      * there is no run, or it is unknown. */
     const char *proof;
     uint32_t failures; /* crashes in a row */
-    bool has_next;     /* of backoff: when it is tried again */
+    bool has_next;     /* in the state backoff: when the next attempt is */
     uint64_t next_in_ms;
-    char last_error[SUPERVISOR_ERROR_MAX]; /* in words; empty: none */
+    char last_error[SUPERVISOR_ERROR_MAX]; /* as text; empty: none */
 };
 
-/* False: it does not supervise such a sensor. If it does not even know it, there is no run of it
- * either, and *ret_status is left alone. */
+/* False: the supervisor has no such sensor. If it has never heard of it, it has no run of it
+ * either, and *ret_status is unchanged. */
 bool supervisor_status(struct supervisor *supervisor, struct tn_bytes ref,
                        struct supervisor_status *ret_status);
 
@@ -132,10 +137,10 @@ bool supervisor_status(struct supervisor *supervisor, struct tn_bytes ref,
 enum tn_result supervisor_reset(struct supervisor *supervisor, struct tn_bytes ref);
 enum tn_result supervisor_restart(struct supervisor *supervisor, struct tn_bytes ref);
 
-/* All earlier tokens are void: every running sensor gets a new one. */
+/* All earlier tokens are void: gives every running sensor a new one. */
 void supervisor_tokens_void(struct supervisor *supervisor);
 
-/* By the token of the run, which the caller has judged: false if this is not the run that lives. */
+/* A heartbeat of the run whose token the caller has judged. False: that run is not the live one. */
 bool supervisor_heartbeat(struct supervisor *supervisor, struct kernel_lease_id lease,
                           uint64_t epoch);
 void supervisor_emitted(struct supervisor *supervisor, struct kernel_lease_id lease,
@@ -143,12 +148,13 @@ void supervisor_emitted(struct supervisor *supervisor, struct kernel_lease_id le
 
 struct supervisor_totals {
     bool on;           /* it supervises */
-    bool orphans_gone; /* no run of an earlier server on this node lives, except unproven ones */
+    bool orphans_gone; /* no run of an earlier server on this node is alive, except unproven ones */
     uint64_t starts, stops, crashes, restarts;
     uint64_t tokens_issued, tokens_revoked, emitted;
     uint64_t by_state[PLAN_STATES];
-    uint64_t unproven; /* stopping, and nothing proves their runs dead */
-    /* Restarts by their number in a row: up to supervisor_bucket(i); the last bucket: more. */
+    uint64_t unproven; /* sensors in the state stopping whose runs nothing proves dead */
+    /* Restarts by their number in a row, up to supervisor_bucket(i); the last bucket has the
+     * rest. */
     uint64_t attempts[SUPERVISOR_BUCKETS + 1];
     uint64_t attempts_sum;
 };
@@ -157,12 +163,12 @@ void supervisor_totals(const struct supervisor *supervisor, struct supervisor_to
 /* 1, 2, 3, 5, 8, 13, 21. */
 uint32_t supervisor_bucket(unsigned bucket);
 
-/* Where the output of sensors is: for run_output.h. */
+/* The directory with the output of sensors, for run_output.h. */
 const char *supervisor_dir(const struct supervisor *supervisor);
 /* The defaults for descriptions. */
 const struct sensor_defaults *supervisor_defaults(const struct supervisor *supervisor);
-/* Replaces the defaults. Running sensors keep their programs; the new times for stopping, settling and
- * restarting apply at once. The texts belong to the caller and must stay. */
+/* Replaces the defaults. Running sensors keep their programs; new times for stopping, settling and
+ * restarting apply at once. The caller owns the texts, which must stay valid. */
 void supervisor_defaults_set(struct supervisor *supervisor, const struct sensor_defaults *defaults);
 
 #endif

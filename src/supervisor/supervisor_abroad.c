@@ -44,7 +44,7 @@ static bool text_take(const json_t *meta, const char *key, char *out, size_t roo
     return text != NULL && snprintf(out, room, "%s", text) < (int)room;
 }
 
-/* A lease without it was taken before there was a cluster, by the node that has begun it. */
+/* A lease without a node was taken before there was a cluster, by the node that has begun it. */
 bool supervisor_abroad_is(struct supervisor_sensor *sensor, struct kernel_lease_id lease) {
     const struct supervisor *supervisor = sensor->supervisor;
     char bytes[SUPERVISOR_META_MAX];
@@ -74,7 +74,7 @@ bool supervisor_abroad_is(struct supervisor_sensor *sensor, struct kernel_lease_
 
 /* ---- Runs of other nodes ---- */
 
-/* Why it is gone; NULL: it may live. */
+/* Why the run is gone; NULL: it may be alive. */
 static const char *gone_why(const struct supervisor_sensor *sensor, const struct log_node *nodes,
                             uint32_t count) {
     const struct supervisor *supervisor = sensor->supervisor;
@@ -120,7 +120,7 @@ static void abroad_look(struct supervisor *supervisor) {
 
 /* ---- Our own ---- */
 
-/* 0 is "never" to a guardian: what is not owned ends at once. */
+/* To a guardian 0 means "never", so if the log is not owned, the run must end at once. */
 struct run_frame_times supervisor_abroad_live(const struct supervisor *supervisor) {
     struct run_frame_times live = {0};
     if (supervisor->options.cluster.node != NULL) {
@@ -133,7 +133,7 @@ struct run_frame_times supervisor_abroad_live(const struct supervisor *superviso
 static void live_tell(struct supervisor *supervisor) {
     struct run_frame_times live = supervisor_abroad_live(supervisor);
     if (live.kill_at_ms == supervisor->live_until_ms || supervisor->halted) {
-        return; /* a node that has lost the log leaves the last time in place */
+        return; /* a node that has lost the log keeps the last time */
     }
     supervisor->live_until_ms = live.kill_at_ms;
     for (struct supervisor_sensor *s = supervisor->sensors; s != NULL; s = s->next) {

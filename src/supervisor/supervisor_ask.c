@@ -18,7 +18,7 @@ static struct kernel_command command_of(enum kernel_verb verb, uint32_t fields) 
                                    .user = bytes_of(SUPERVISOR_USER)};
 }
 
-/* The sensor as a value of the pool; `memory` holds it. */
+/* The sensor as a value of the pool, in memory of its own. */
 struct ask_values {
     char holder[sizeof SUPERVISOR_HOLDER + KERNEL_RESOURCE_MAX];
     uint8_t bytes[256];
@@ -54,7 +54,7 @@ static struct kernel_command member_command(const struct supervisor_sensor *sens
 
 /* ---- On the engine's thread ---- */
 
-/* The result is valid during this call, except its values, which are not used. */
+/* The result is valid only during this call. Its values are not used. */
 static void ask_done(struct engine_request *request, struct tn_bytes command) {
     struct supervisor_ask *ask = request->ctx;
     struct supervisor_feed *feed = ask->feed;
@@ -68,7 +68,7 @@ static void ask_done(struct engine_request *request, struct tn_bytes command) {
     }
     pthread_mutex_unlock(&feed->lock);
     if (!connected) {
-        free(ask); /* the supervisor did not wait for it */
+        free(ask); /* the supervisor has not waited for it */
     }
 }
 
@@ -96,7 +96,7 @@ static const char *ask_name(enum supervisor_ask_kind kind) {
 
 static void pool_answered(struct supervisor *supervisor, enum tn_result code);
 
-/* What the answer means to the sensor. */
+/* Turns the answer into a fact of the sensor. */
 static void answer_take(struct supervisor_sensor *sensor, enum supervisor_ask_kind kind,
                         const struct kernel_result *result) {
     struct supervisor *supervisor = sensor->supervisor;
@@ -137,8 +137,8 @@ void supervisor_answered(struct supervisor *supervisor, struct supervisor_ask *a
     supervisor_ended(sensor);
 }
 
-/* A rejection is an answer as others are, and comes as they do: never from inside. False: there is no
- * memory, and no answer. */
+/* A rejection is an answer like others and arrives like them, never during the call. False: out of
+ * memory; there will be no answer. */
 static bool ask_submit(struct supervisor_sensor *sensor, enum supervisor_ask_kind kind,
                        const struct kernel_command *command) {
     struct supervisor *supervisor = sensor->supervisor;
@@ -212,7 +212,7 @@ static void member_ask(struct supervisor_sensor *sensor, enum kernel_verb verb,
 
 static void alloc_ask(struct supervisor_sensor *sensor) {
     struct ask_values memory;
-    if (!sensor->member) { /* committed before it: same order */
+    if (!sensor->member) { /* the creation of the pool is committed before this */
         member_ask(sensor, KERNEL_VERB_POOL_ADD, SUPERVISOR_ASK_ADD);
     }
     struct kernel_command command = alloc_command(sensor, &memory);
@@ -221,7 +221,7 @@ static void alloc_ask(struct supervisor_sensor *sensor) {
     }
 }
 
-/* Reports the outcome of its creation to all sensors that wait for it. */
+/* Passes the outcome of the pool's creation to all sensors that wait for it. */
 static void pool_answered(struct supervisor *supervisor, enum tn_result code) {
     enum supervisor_pool pool = supervisor_pool(supervisor);
     supervisor->pool_asked = false;
@@ -246,8 +246,8 @@ static void pool_answered(struct supervisor *supervisor, enum tn_result code) {
 
 /* ---- Asking ---- */
 
-/* An allocation waits for the pool, which the first of them makes: only when that is committed is it
- * known whose it is. */
+/* The first allocation creates the pool. All allocations wait until that is committed, because only
+ * then is it known who owns the pool. */
 void supervisor_ask_alloc(struct supervisor_sensor *sensor) {
     struct supervisor *supervisor = sensor->supervisor;
     switch (supervisor_pool(supervisor)) {

@@ -15,8 +15,10 @@
 void supervisor_feed_init(struct supervisor_feed *feed) {
     *feed = (struct supervisor_feed){.supervisor = NULL};
     (void)pthread_mutex_init(&feed->lock, NULL);
-    feed->notices = calloc(NOTICES_MAX, sizeof *feed->notices); /* NULL: each is an overflow */
-    feed->waiting = calloc(NOTICES_MAX, sizeof *feed->waiting); /* NULL: each is told */
+    /* NULL: every notice counts as missed. */
+    feed->notices = calloc(NOTICES_MAX, sizeof *feed->notices);
+    /* NULL: no notice is suppressed as a repetition. */
+    feed->waiting = calloc(NOTICES_MAX, sizeof *feed->waiting);
 }
 
 void supervisor_feed_free(struct supervisor_feed *feed) {
@@ -35,7 +37,7 @@ static bool text_is(struct tn_bytes bytes, const char *text) {
     return tn_bytes_equal(bytes, tn_bytes_of(text, strlen(text)));
 }
 
-/* False: it is nothing for us. */
+/* False: the event does not concern sensors. */
 static bool notice_make(const struct kernel_event *fact, struct supervisor_notice *notice) {
     struct tn_bytes name = fact->name;
     size_t prefix = strlen(SUPERVISOR_HOLDER);
@@ -55,7 +57,7 @@ static bool notice_make(const struct kernel_event *fact, struct supervisor_notic
         }
         break;
     case KERNEL_EVENT_RULE_DELETED:
-        return false; /* of interest by its trigger only */
+        return false; /* only its trigger is of interest */
     default:
         if (!text_is(fact->user, SUPERVISOR_USER) || fact->holder.len <= prefix) {
             return false;
@@ -86,7 +88,7 @@ static void notice_miss(struct supervisor_feed *feed, const struct supervisor_no
     feed->missed = missed > feed->missed ? missed : feed->missed;
 }
 
-/* Two that share a hash cost each other a repetition, no more. */
+/* If two notices have the same hash, one of them may be repeated, which is harmless. */
 static void notice_put(struct supervisor_feed *feed, const struct supervisor_notice *notice) {
     uint64_t end = feed->first + feed->count;
     uint64_t *waiting = NULL;
@@ -122,7 +124,7 @@ static void notice_tell(struct supervisor_feed *feed, const struct supervisor_no
     pthread_mutex_unlock(&feed->lock);
 }
 
-/* Empty: the event is not about a rule, or has one trigger only. */
+/* Empty: the event is not about a rule, or has only one trigger. */
 static void rules_tell(struct supervisor_feed *feed, struct tn_bytes trigger) {
     struct supervisor_notice notice = {.kind = SUPERVISOR_RULES_CHANGED, .len = trigger.len};
     if (trigger.len > 0 && trigger.len <= sizeof notice.name) {
@@ -175,7 +177,7 @@ enum supervisor_missed supervisor_feed_overflowed(struct supervisor_feed *feed) 
     return missed;
 }
 
-/* In the order in which they came. */
+/* In the order of arrival. */
 struct supervisor_ask *supervisor_feed_answers(struct supervisor_feed *feed) {
     pthread_mutex_lock(&feed->lock);
     struct supervisor_ask *last = feed->done;

@@ -27,13 +27,13 @@ static struct plan_terms terms_of(const struct supervisor *supervisor,
                                .exit_first = spec->exit_first};
 }
 
-/* Of all that makes a run what it is: its token has the trigger. */
+/* Digest of everything that a run depends on. Its token contains the trigger. */
 static uint64_t digest_of(const struct kernel_sensor_view *view, const void *spec) {
     uint64_t seed = tn_hash64(view->trigger, view->trigger_len, 1);
     return tn_hash64(spec, view->spec_len, seed);
 }
 
-/* A run goes on with the description that it was started with. */
+/* A run keeps the description that it was started with. */
 static void spec_replace(struct supervisor_sensor *sensor, struct sensor_spec *spec) {
     if (sensor->spec != sensor->run_spec) {
         sensor_spec_free(sensor->spec);
@@ -93,7 +93,7 @@ void supervisor_read_sensor(struct supervisor *supervisor, struct tn_bytes ref, 
     struct kernel_sensor_view view;
     struct supervisor_sensor *sensor = supervisor_find(supervisor, ref);
     if (supervisor->closing) {
-        return; /* nothing begins any more */
+        return; /* nothing new is started */
     }
     enum tn_result code = engine_sensor_read(supervisor->options.engine, ENGINE_READ_AS_IS, ref,
                                              &view, supervisor->spec, sizeof supervisor->spec);
@@ -113,7 +113,7 @@ void supervisor_read_sensor(struct supervisor *supervisor, struct tn_bytes ref, 
 
 /* ---- Notices ---- */
 
-/* What is read of one may take it out of the row. */
+/* Reading a sensor may remove it from the list. */
 static void demand_changed(struct supervisor *supervisor, struct tn_bytes trigger) {
     struct supervisor_sensor *next;
     uint32_t count = 0;
@@ -123,7 +123,8 @@ static void demand_changed(struct supervisor *supervisor, struct tn_bytes trigge
         if (!tn_bytes_equal(trigger, tn_bytes_of(s->trigger, s->trigger_len))) {
             continue;
         }
-        if (count++ == SUPERVISOR_DEMAND_MAX) { /* the rest of them a few at a time */
+        /* A walk reads the remaining ones, a few at a time. */
+        if (count++ == SUPERVISOR_DEMAND_MAX) {
             supervisor_walk(supervisor, SUPERVISOR_WALK_READ);
             return;
         }
@@ -141,7 +142,7 @@ static void error_clear(struct supervisor *supervisor, struct tn_bytes trigger) 
     }
 }
 
-/* Only to sensors in error a further rule makes a difference. */
+/* A new rule matters only to sensors in the state error. */
 static void rule_set(struct supervisor *supervisor, struct tn_bytes id) {
     struct kernel_rule_view rule;
     if (supervisor->totals.by_state[PLAN_STATE_ERROR] > 0 &&
@@ -198,15 +199,15 @@ static bool sensors_read(struct supervisor *supervisor, bool at_once) {
     return good;
 }
 
-/* The sensor of this name, added if it is not in the table: a run or a directory of an earlier server may
- * belong to a sensor that has been deleted. NULL: there is no memory. */
+/* The sensor of this name, added if necessary: a run or a directory of an earlier server may belong
+ * to a deleted sensor. NULL: out of memory. */
 static struct supervisor_sensor *find_or_add(struct supervisor *supervisor, struct tn_bytes ref) {
     struct supervisor_sensor *sensor = supervisor_find(supervisor, ref);
     struct plan_terms terms = terms_of(supervisor, NULL);
     return sensor != NULL ? sensor : supervisor_add(supervisor, ref, &terms, 0);
 }
 
-/* A lease that this supervisor did not take is an earlier server's. */
+/* A lease that this supervisor did not take belongs to an earlier server. */
 static void lease_found(struct supervisor *supervisor, const struct engine_lease *lease) {
     const struct kernel_value *value = &lease->values[0].value;
     struct supervisor_sensor *sensor =
@@ -258,7 +259,7 @@ static void directory_seen(void *ctx, const char *name) {
     }
 }
 
-/* Leases first, then what is wanted: nothing starts before what was there has ended. */
+/* Reads the leases before the sensors: nothing starts before earlier runs have ended. */
 bool supervisor_read_first(struct supervisor *supervisor) {
     const struct os *os = supervisor->options.os;
     if (!supervisor_read_leases(supervisor) || !sensors_read(supervisor, true)) {
@@ -305,7 +306,7 @@ void supervisor_read_unproven(struct supervisor *supervisor, struct tn_bytes ref
 
 /* ---- Walks ---- */
 
-/* Reads the sensors of the engine that are unknown here. The feed reports later changes. */
+/* Adds sensors that are not in the table. The feed reports later changes. */
 static void walk_page(struct supervisor *supervisor) {
     struct supervisor_walk *walk = &supervisor->walk;
     struct kernel_sensor_view *page = calloc(PAGE, sizeof *page);
@@ -324,7 +325,7 @@ static void walk_page(struct supervisor *supervisor) {
     }
 }
 
-/* Which rules were set is not known any more: any sensor that some rule wants may be one of theirs. */
+/* It is not known which rules were set, so any wanted sensor may be concerned. */
 static void walk_sensor(struct supervisor *supervisor, struct supervisor_sensor *sensor) {
     unsigned what = supervisor->walk.what;
     supervisor_read_sensor(supervisor, tn_bytes_of(sensor->ref, strlen(sensor->ref)), false);
@@ -340,7 +341,7 @@ static void walk_sensor(struct supervisor *supervisor, struct supervisor_sensor 
     }
 }
 
-/* Those that come meanwhile are put in front of where it begins, and are as new as can be. */
+/* Sensors added meanwhile are put before the start of the walk, because they are up to date. */
 void supervisor_walk(struct supervisor *supervisor, unsigned what) {
     struct supervisor_walk *walk = &supervisor->walk;
     if (supervisor->off || supervisor->closing) {

@@ -34,7 +34,7 @@ void supervisor_error(struct supervisor_sensor *sensor, const char *format, ...)
 struct report {
     char line[SUPERVISOR_LINE_MAX];
     size_t len;
-    json_t *payload; /* NULL: no memory; then there is the line only */
+    json_t *payload; /* NULL: out of memory; only the log line is written */
 };
 
 __attribute__((format(printf, 2, 3))) static void line_add(struct report *report,
@@ -195,7 +195,7 @@ void supervisor_report(struct supervisor_sensor *sensor, const struct plan_effec
 
 /* ---- Sensors that are not started with the server ---- */
 
-/* Each reason, and its text; that of OFF depends on what switched the supervisor off. */
+/* The reasons and their texts. The text of OFF depends on why the supervisor is off. */
 #define NOT_STARTED_TABLE(X)                      \
     X(DISABLED, "the sensor is disabled")         \
     X(NO_RULE, "no enabled rule has its trigger") \
@@ -259,7 +259,7 @@ void supervisor_report_not_started(struct supervisor *supervisor) {
         if (page == NULL ||
             engine_sensors_list(supervisor->options.engine, ENGINE_READ_AS_IS, &cursor, page,
                                 NOT_STARTED_PAGE, &count) != TN_R_OK) {
-            break; /* the engine has halted, which is logged */
+            break; /* the engine has halted, which is logged elsewhere */
         }
         not_started_page(supervisor, page, count, counts);
     } while (cursor != 0);
@@ -275,7 +275,7 @@ void supervisor_report_not_started(struct supervisor *supervisor) {
 
 /* ---- Status ---- */
 
-/* Of the last run that has ended: what the plan knows is of the one that lives. */
+/* The exit of the last run that has ended. The plan knows only the current run. */
 static void status_exit(const struct supervisor_sensor *sensor, struct supervisor_status *status) {
     status->has_exit = sensor->stops > 0 && sensor->exit_status != PLAN_NO_STATUS;
     status->exit_code = -1;

@@ -69,7 +69,7 @@ static struct supervisor_rules_build *build_begin(const struct supervisor_sensor
     return build;
 }
 
-/* False: it does not fit. */
+/* False: the rule does not fit. */
 static bool rule_put(struct supervisor_rules_build *build, const struct engine_rule *rule) {
     struct tn_writer *text = &build->text;
     const char *before = build->count > 0 ? ",\n" : "\n";
@@ -99,7 +99,7 @@ static enum build_state build_step(const struct supervisor_sensor *sensor,
                             tn_bytes_of(sensor->ref, strlen(sensor->ref)), &build->cursor,
                             build->page, RULES_PAGE, &count, &lsn);
     if (code != TN_R_OK) {
-        return BUILD_FAILED; /* the sensor was deleted, or the engine has halted: its run ends */
+        return BUILD_FAILED; /* the sensor was deleted or the engine has halted, so the run ends */
     }
     for (uint32_t i = 0; i < count; i++) {
         if (!rule_put(build, &build->page[i])) {
@@ -203,7 +203,7 @@ static void file_replace(struct supervisor_sensor *sensor, struct tn_bytes text)
     }
 }
 
-/* The sensor at the head of the queue. Only one that runs has a file to replace. */
+/* Makes the file of the first sensor in the queue. Only a running sensor has one. */
 static void serve(struct supervisor *supervisor) {
     struct supervisor_rules *rules = &supervisor->rules;
     struct supervisor_sensor *sensor = rules->first;
@@ -249,7 +249,7 @@ void supervisor_rules_mark(struct supervisor_sensor *sensor) {
     if (sensor->run == NULL || supervisor->closing) {
         return;
     }
-    sensor->rules_again = true; /* if its file is being made just now */
+    sensor->rules_again = true; /* if its file is being made now */
     queue_put(sensor);
     if (!uv_is_active((uv_handle_t *)&supervisor->rules.timer)) {
         timer_set(supervisor);

@@ -19,12 +19,12 @@ static enum tn_result token_make(struct supervisor_sensor *sensor) {
     const struct sensor_spec *spec = sensor->run != NULL ? sensor->run_spec : sensor->spec;
     char detail[PROTOCOL_DETAIL] = "";
     if (spec == NULL) {
-        return TN_R_BAD_REQUEST; /* it became unreadable a moment ago */
+        return TN_R_BAD_REQUEST; /* it has just become unreadable */
     }
     struct token_order terms = {.ttl_s = spec->token_ttl_s < tokens->ttl_max_s ? spec->token_ttl_s
                                                                                : tokens->ttl_max_s,
                                 .has_ttl = true,
-                                .refresh_s = TOKEN_OPEN_END, /* as long as the run lives */
+                                .refresh_s = TOKEN_OPEN_END, /* as long as the run is alive */
                                 .has_refresh = true,
                                 .scope = tn_bytes_of(spec->scope, strlen(spec->scope))};
     enum tn_result code =
@@ -32,7 +32,7 @@ static enum tn_result token_make(struct supervisor_sensor *sensor) {
                            &terms, &supervisor->token, detail);
     if (code == TN_R_OK &&
         kernel_lease_id_compare(supervisor->token.claims.lease, sensor->plan.lease) != 0) {
-        code = TN_R_STALE; /* the sensor has another lease: none of this run's */
+        code = TN_R_STALE; /* the sensor has another lease, so the token is not for this run */
     }
     if (code != TN_R_OK) {
         supervisor_error(sensor, "no token: %s%s%s", tn_result_text(code),
@@ -83,7 +83,7 @@ static void on_started(void *ctx, int64_t pid) {
     struct supervisor_sensor *sensor = ctx;
     sensor->started_wall_ms = engine_now(sensor->supervisor->options.engine);
     supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_STARTED, .pid = pid});
-    supervisor_rules_mark(sensor); /* what has changed since its file was written */
+    supervisor_rules_mark(sensor); /* changes since its file was written */
 }
 
 static void start_failed(struct supervisor_sensor *sensor, const char *step, const char *why) {
@@ -121,7 +121,7 @@ void supervisor_run_drop(struct supervisor_sensor *sensor) {
 
 /* ---- Starting ---- */
 
-/* The variables that say to the run what it is. */
+/* The variables that describe the run to its program. */
 struct run_variables {
     char text[6][256];
     const char *list[6];
@@ -169,7 +169,7 @@ void supervisor_run_judge(struct supervisor *supervisor) {
                    supervisor->can_pidns ? "yes" : "no", supervisor->cgroup);
 }
 
-/* What was asked for; whether it can be had shows when the run is started. */
+/* The requested kind. Whether it is possible shows when the run is started. */
 static enum run_record_proof proof_of(const struct supervisor *supervisor,
                                       enum sensor_containment containment) {
     switch (containment) {
@@ -179,7 +179,7 @@ static enum run_record_proof proof_of(const struct supervisor *supervisor,
         return RUN_RECORD_CGROUP;
     case SENSOR_CONTAINMENT_NONE:
         return RUN_RECORD_REAPED;
-    default: /* a cgroup changes nothing that the sensor sees */
+    default: /* a cgroup changes nothing for the sensor */
         return supervisor->cgroup[0] != '\0' ? RUN_RECORD_CGROUP
                : supervisor->can_pidns       ? RUN_RECORD_PIDNS
                                              : RUN_RECORD_REAPED;
