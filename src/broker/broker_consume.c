@@ -15,8 +15,8 @@
 #define FRAMES_A_TURN 64u
 #define RETRY_MIN_MS 50u
 #define RETRY_MAX_MS 2000u
-#define LINES_MAX 16u                      /* about messages, in the log, in a second */
-#define AHEAD_MAX_MS (24u * 3600u * 1000u) /* that clocks elsewhere may be ahead of ours */
+#define LINES_MAX 16u                      /* log lines about messages per second */
+#define AHEAD_MAX_MS (24u * 3600u * 1000u) /* how far clocks elsewhere may be ahead of ours */
 
 static struct broker_consumer *consumer_of(struct broker_link *link) {
     return &link->broker->consumer;
@@ -44,7 +44,7 @@ static bool queue_bind(struct broker_link *link, const char *queue, const char *
     return broker_link_good(link, "binding");
 }
 
-/* The word at *at, which moves on; false: there is none left. */
+/* Returns the next word at *at and advances *at. False: there is none. */
 static bool word_next(const char **at, struct tn_bytes *ret_word) {
     const char *begin = *at + strspn(*at, " \t,");
     size_t len = strcspn(begin, " \t,");
@@ -124,7 +124,7 @@ static void body_take(struct broker_delivery *delivery, const amqp_frame_t *fram
     delivery->stage = delivery->left > 0 ? DELIVERY_BODY : DELIVERY_WHOLE;
 }
 
-/* False: it does not belong where it comes. */
+/* False: the frame is out of place. */
 static bool frame_take(struct broker_delivery *delivery, const amqp_frame_t *frame) {
     switch (frame->frame_type) {
     case AMQP_FRAME_METHOD: {
@@ -165,8 +165,8 @@ static void outcome_count(struct broker *broker, enum broker_outcome outcome) {
     pthread_mutex_unlock(&broker->lock);
 }
 
-/* Whoever publishes decides how many messages there are, and must not decide how long the log becomes.
- * What was left out is counted when the next message is told about. */
+/* Publishers decide how many messages arrive, but must not decide how long the log becomes.
+ * Suppressed lines are counted and reported with the next one. */
 static bool may_tell(struct broker *broker) {
     struct broker_consumer *consumer = &broker->consumer;
     const struct os *os = broker->options.os;
@@ -206,7 +206,7 @@ static enum broker_turn acknowledge(struct broker_link *link) {
     return broker_link_status(link, "acknowledge", status) ? BROKER_AGAIN : BROKER_BROKEN;
 }
 
-/* Not to be delivered again: the broker moves it to the dead-letter queue. */
+/* Rejects the message without redelivery: the broker moves it to the dead-letter queue. */
 static enum broker_turn reject(struct broker_link *link, enum broker_outcome outcome,
                                const char *reason) {
     struct broker_consumer *consumer = consumer_of(link);
@@ -219,7 +219,8 @@ static enum broker_turn reject(struct broker_link *link, enum broker_outcome out
     return broker_link_status(link, "reject", status) ? BROKER_AGAIN : BROKER_BROKEN;
 }
 
-/* The engine cannot take it now. It stays ours, and those behind it wait at the broker. */
+/* The engine cannot accept the command now. The message stays unacknowledged, and later ones wait
+ * at the broker. */
 static enum broker_turn retry_later(struct broker_link *link, enum tn_result code) {
     struct broker_consumer *consumer = consumer_of(link);
     struct broker *broker = link->broker;
@@ -249,7 +250,7 @@ static enum broker_turn result_take(struct broker_link *link, const struct kerne
         }
         return retry_later(link, result->code);
     case TN_UNKNOWN:
-        return BROKER_OVER; /* it comes again after recovery */
+        return BROKER_OVER; /* the message is delivered again after recovery */
     }
     if (result->code == TN_R_NOTFOUND) {
         told(broker, "amqp_rule_missing", "the rule does not exist (yet)");
@@ -267,8 +268,8 @@ static enum broker_turn result_take(struct broker_link *link, const struct kerne
     return acknowledge(link);
 }
 
-/* When it was said; 0: that is not known. One from far in the future would make all that is ever said
- * of its rule outdated, so it counts as none. */
+/* When the message was made; 0: unknown. A time far in the future would make all later messages
+ * about the rule outdated, so it counts as unknown. */
 static uint64_t time_of(const struct broker_link *link, const struct rule_message *message) {
     const struct broker_delivery *delivery = &link->broker->consumer.delivery;
     uint64_t most_us = (engine_now(link->broker->options.engine) + AHEAD_MAX_MS) * 1000;

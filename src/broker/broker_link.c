@@ -15,9 +15,9 @@
 
 #include "broker/broker_state.h"
 
-#define CONNECT_S 5 /* for the connection, for the handshake, and for each answer */
+#define CONNECT_S 5 /* seconds for the connection, for the handshake, and for each answer */
 #define FRAME_BYTES 131072
-#define STOP_GRACE_MS 2000 /* that a thread has to say goodbye to the broker */
+#define STOP_GRACE_MS 2000 /* time for a thread to close the connection properly */
 
 /* ---- Log ---- */
 
@@ -57,7 +57,7 @@ bool broker_link_status(struct broker_link *link, const char *what, int status) 
            broker_link_fail(link, "%s: %s", what, amqp_error_string2(status));
 }
 
-/* What the broker says when it closes a channel or the connection. */
+/* Notes what the broker says when it closes a channel or the connection. */
 static bool closed(struct broker_link *link, const char *what, const amqp_method_t *method) {
     if (method->id == AMQP_CONNECTION_CLOSE_METHOD) {
         const amqp_connection_close_t *close = method->decoded;
@@ -116,7 +116,7 @@ static bool socket_make(struct broker_link *link, amqp_socket_t **ret_socket) {
                               amqp_ssl_socket_set_key(made, options->cert_file, options->key_file));
 }
 
-/* What we tell the broker about ourselves. */
+/* The properties that this client reports to the broker. */
 struct properties {
     char name[64];
     amqp_table_entry_t capability;
@@ -129,12 +129,12 @@ static void properties_make(struct broker_link *link, struct properties *propert
     properties->capability =
         (amqp_table_entry_t){.key = amqp_cstring_bytes("consumer_cancel_notify"),
                              .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1}};
-    /* Its operators see this one. */
+    /* The broker's operators see this name. */
     properties->entries[0] =
         (amqp_table_entry_t){.key = amqp_cstring_bytes("connection_name"),
                              .value = {.kind = AMQP_FIELD_KIND_UTF8,
                                        .value.bytes = amqp_cstring_bytes(properties->name)}};
-    /* It tells us if the queue is deleted. */
+    /* With this capability, the broker reports a deleted queue. */
     properties->entries[1] = (amqp_table_entry_t){
         .key = amqp_cstring_bytes("capabilities"),
         .value = {.kind = AMQP_FIELD_KIND_TABLE,
@@ -178,7 +178,8 @@ static bool link_open(struct broker_link *link) {
     return broker_link_good(link, "channel");
 }
 
-/* `politely`: what was not acknowledged goes back into the queue either way, but at once. */
+/* Closes the connection. Unacknowledged messages return to the queue in any case, but at once if
+ * `politely` is set. */
 static void link_close(struct broker_link *link, bool politely) {
     struct timeval patience = {.tv_sec = 1};
     if (link->connection == NULL) {
@@ -209,7 +210,7 @@ enum broker_turn broker_link_frame(struct broker_link *link, amqp_frame_t *ret_f
         switch (ret_frame->payload.method.id) {
         case AMQP_CONNECTION_CLOSE_METHOD:
         case AMQP_CHANNEL_CLOSE_METHOD:
-        case AMQP_BASIC_CANCEL_METHOD: /* the queue is gone */
+        case AMQP_BASIC_CANCEL_METHOD: /* the queue was deleted */
             (void)closed(link, "connection", &ret_frame->payload.method);
             return BROKER_BROKEN;
         default:
@@ -230,7 +231,7 @@ static bool is_stopping(const struct broker_link *link) {
     return atomic_load(&link->broker->stopping);
 }
 
-/* Until another thread wakes this one, the broker sends something, or the time is over. */
+/* Waits until another thread wakes this one, the broker sends something, or the time is up. */
 static void link_wait(struct broker_link *link, uint32_t ms, bool listens) {
     struct pollfd of[2] = {{.fd = link->wake, .events = POLLIN}, {.fd = -1, .events = POLLIN}};
     eventfd_t ignored;
@@ -249,8 +250,8 @@ static void connected_set(struct broker_link *link, bool connected) {
     pthread_mutex_unlock(&broker->lock);
 }
 
-/* From retry_min_ms on doubling to retry_max_ms, half of it by chance, so that many do not come back at
- * the same moment. */
+/* From retry_min_ms, doubling to retry_max_ms. Half of it is random, so that not all clients
+ * reconnect at the same moment. */
 static uint32_t pause_ms(struct broker_link *link) {
     const struct broker_options *options = &link->broker->options;
     uint64_t ms = options->retry_min_ms;
@@ -279,9 +280,9 @@ static void failed(struct broker_link *link) {
     }
 }
 
-/* Works until it is told to stop, or cannot. */
+/* Works until the link must stop or fails. */
 static enum broker_turn link_work(struct broker_link *link) {
-    /* The library sends heartbeats when it is called, and only then. */
+    /* The library sends heartbeats only while it is called. */
     uint32_t beat_ms = link->broker->options.heartbeat_s * 1000u / 4;
     enum broker_turn turn = BROKER_AGAIN;
     while (!is_stopping(link) && turn != BROKER_BROKEN && turn != BROKER_OVER) {
@@ -340,7 +341,7 @@ void broker_link_free(struct broker_link *link) {
     (void)pthread_mutex_destroy(&link->lock);
 }
 
-/* Signals are for others. */
+/* Signals are left to other threads. */
 bool broker_link_start(struct broker_link *link) {
     sigset_t all;
     sigset_t before;
@@ -365,7 +366,7 @@ void broker_link_stop(struct broker_link *link) {
     struct timespec end = {.tv_sec = (time_t)(end_ms / 1000),
                            .tv_nsec = (long)(end_ms % 1000) * 1000000};
     if (pthread_timedjoin_np(link->thread, NULL, &end) != 0) {
-        /* It waits for a broker that does not listen. */
+        /* The thread may be waiting for a broker that does not respond. */
         pthread_mutex_lock(&link->lock);
         if (link->socket >= 0) {
             (void)shutdown(link->socket, SHUT_RDWR);

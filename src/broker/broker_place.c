@@ -8,13 +8,13 @@ static bool place_visit(void *ctx, const struct engine_event *event) {
     return true;
 }
 
-/* The last id that can be before this one. The first command of a log makes no event. */
+/* An id before this one and after all earlier events. The first command of a log makes no event. */
 static struct engine_event_id id_before(struct engine_event_id id) {
     return id.index > 0 ? (struct engine_event_id){.lsn = id.lsn, .index = id.index - 1}
                         : (struct engine_event_id){.lsn = id.lsn - 1, .index = UINT32_MAX};
 }
 
-/* The first event after that; time_ms 0: there is none. */
+/* The place of the first event after `after`. time_ms 0: there is none. */
 static enum tn_status place_read(struct engine *engine, struct engine_event_id after,
                                  struct broker_place *ret_place,
                                  struct engine_events_span *ret_span) {
@@ -29,7 +29,7 @@ static enum tn_status place_read(struct engine *engine, struct engine_event_id a
     }
 }
 
-/* After all that is committed, whether there was an event or not. */
+/* The place behind everything committed, whether or not there was an event. */
 static struct broker_place place_end(struct engine *engine) {
     struct engine_stats stats;
     engine_stats_read(engine, &stats);

@@ -4,10 +4,11 @@
 
 #include "engine/events.h"
 
-/* After this event and all before it. */
+/* A place between events: after this event and all earlier ones. */
 struct broker_place {
     struct engine_event_id id;
-    uint64_t time_ms; /* when that event happened; 0: it stands for none, as before the first one */
+    /* The time of that event; 0: there is no such event, as before the first one. */
+    uint64_t time_ms;
 };
 
 /* The place after the newest event; the place before the oldest retained event. A reader that starts there

@@ -32,7 +32,7 @@ static bool slot_decode(const uint8_t bytes[SLOT_BYTES], struct slot *ret_slot) 
     return true;
 }
 
-/* CORRUPT: no slot is whole. */
+/* CORRUPT: no slot is valid. */
 static enum tn_status slots_read(struct broker_position *position) {
     const struct os *os = position->os;
     for (uint32_t i = 0; i < SLOT_COUNT; i++) {
@@ -81,7 +81,7 @@ enum tn_status broker_position_open(struct broker_position *position, const stru
     return status;
 }
 
-/* With the number that comes next. */
+/* Writes a slot with the next number. */
 static enum tn_status slot_write(const struct broker_position *position, int file, uint32_t slot,
                                  struct broker_place confirmed) {
     const struct os *os = position->os;
@@ -117,7 +117,7 @@ enum tn_status broker_position_save(struct broker_position *position,
     return status;
 }
 
-/* Under its name, once it is durable. */
+/* Gives the file its name after it is durable. */
 static enum tn_status file_name(const struct broker_position *position, int file,
                                 const char *temporary) {
     const struct os *os = position->os;
@@ -151,7 +151,7 @@ enum tn_status broker_position_anchor(struct broker_position *position,
     broker_position_close(position);
     position->file = file;
     position->is_open = true;
-    saved(position, confirmed); /* though its name may not last: what is written next is newer */
+    saved(position, confirmed); /* even if the renaming is not durable: later writes are newer */
     return os->sync_dir(os->ctx, position->dir);
 }
 

@@ -29,24 +29,25 @@ struct broker_position {
     char dir[BROKER_POSITION_PATH];
     bool is_open;
     int file;
-    uint64_t number; /* of the last slot that was written; 0: none */
+    uint64_t number; /* of the last slot written; 0: none */
     struct broker_place saved;
 };
 
-/* OK: *ret_after is the saved position. NOTFOUND: there is no file, and broker_position_anchor makes it.
- * CORRUPT: no slot is whole. Else it cannot be opened or read. */
+/* OK: *ret_after is the saved position. NOTFOUND: there is no file; broker_position_anchor creates
+ * it. CORRUPT: no slot is valid. Otherwise it cannot be opened or read. */
 enum tn_status broker_position_open(struct broker_position *position, const struct os *os,
                                     const char *dir, struct broker_place *ret_after);
 
-/* OK: this position is durable. On failure the position before it remains, or this one. */
+/* OK: this position is durable. On failure, either the earlier position or this one is. */
 enum tn_status broker_position_anchor(struct broker_position *position,
                                       struct broker_place confirmed);
 
-/* After an anchor, or with a file. Writes nothing if that was saved last. */
+/* Called after an anchor, or with an existing file. Writes nothing if the position has not
+ * changed. */
 enum tn_status broker_position_save(struct broker_position *position,
                                     struct broker_place confirmed);
 
-/* Harmless if it is not open. */
+/* Allowed if it is not open. */
 void broker_position_close(struct broker_position *position);
 
 #endif

@@ -58,7 +58,7 @@ static bool confirm(struct broker_link *link, const amqp_basic_ack_t *ack) {
     return true;
 }
 
-/* A failure is logged once, and after the next success once more. */
+/* Logs the first failure, and the first success after it. */
 static void position_told(struct broker *broker, enum tn_status status) {
     struct broker_publisher *publisher = &broker->publisher;
     if (status != TN_OK && !publisher->unkept) {
@@ -96,7 +96,7 @@ static bool message_send(struct broker_link *link, amqp_bytes_t key, const char 
 struct batch {
     struct broker_publisher *publisher;
     size_t used;
-    struct broker_place skipped; /* the last event that is not published */
+    struct broker_place skipped; /* the last event that was passed over */
     uint32_t count;
     struct {
         struct broker_place place;
@@ -105,12 +105,12 @@ struct batch {
     } of[EVENTS_A_TURN];
 };
 
-/* Only administrators may see these, and the consumers of an exchange may be anybody. */
+/* Only administrators may see these events, and anyone may consume from an exchange. */
 static bool is_private(enum kernel_event_kind kind) {
     return kind >= KERNEL_EVENT_USER_ADDED && kind <= KERNEL_EVENT_USER_DELETED;
 }
 
-/* Inside the engine's read, where nothing may wait: rendered here, sent after. */
+/* Called inside the engine's read, which must not wait: events are rendered here and sent later. */
 static bool event_visit(void *ctx, const struct engine_event *event) {
     struct batch *batch = ctx;
     struct broker_publisher *publisher = batch->publisher;
@@ -123,7 +123,7 @@ static bool event_visit(void *ctx, const struct engine_event *event) {
     size_t len = publisher->link.broker->options.render(event, id, publisher->bytes + batch->used,
                                                         BROKER_BODY_MAX - batch->used);
     if (len == 0 && batch->used > 0) {
-        return false; /* no room: it comes first next time */
+        return false; /* no room: it is the first one next time */
     }
     batch->of[batch->count].place = place;
     batch->of[batch->count].kind = event->fact.kind;
@@ -139,8 +139,8 @@ static amqp_bytes_t key_make(struct broker_link *link, const char *kind, char *o
     return amqp_cstring_bytes(out);
 }
 
-/* Some events were dropped before they could be read: the consumers are told. In bytes of its own: those of
- * the publisher have the events that follow. */
+/* Tells consumers that events were dropped before they could be read. Uses a buffer of its own,
+ * because the publisher's has the events that follow. */
 static bool lost_send(struct broker_link *link, struct engine_event_id oldest) {
     struct broker *broker = link->broker;
     char key[BROKER_NAME_MAX + 1];
@@ -173,14 +173,14 @@ static bool batch_send(struct broker_link *link, const struct batch *batch) {
     return true;
 }
 
-/* AGAIN: there are more, and room for them. */
+/* AGAIN: there are more events, and room for them. */
 static enum broker_turn events_send(struct broker_link *link) {
     struct broker_publisher *publisher = publisher_of(link);
     struct engine *engine = link->broker->options.engine;
     struct engine_events_span span = {0};
     struct batch batch = {.publisher = publisher};
     uint32_t room = window_room(publisher);
-    if (room < 2) { /* one for the news that some are lost */
+    if (room < 2) { /* one place is reserved for the message that events are lost */
         return BROKER_IDLE;
     }
     uint32_t most = room - 1 < EVENTS_A_TURN ? room - 1 : EVENTS_A_TURN;
@@ -197,7 +197,8 @@ static enum broker_turn events_send(struct broker_link *link) {
     }
     if (engine_event_id_compare(span.next, publisher->cursor.id) > 0) {
         publisher->cursor =
-            (struct broker_place){.id = span.next}; /* some cannot be read: lost, too */
+            /* Some events cannot be read, so they count as lost. */
+            (struct broker_place){.id = span.next};
     }
     if (code != TN_R_OK) {
         return BROKER_IDLE;
@@ -251,7 +252,7 @@ static enum broker_turn publisher_turn(struct broker_link *link) {
         return turn;
     }
     enum broker_turn sent = events_send(link);
-    /* Answers that have been read from the socket already are not waited for there. */
+    /* Answers that were already read from the socket must not wait for more input. */
     return turn == BROKER_AGAIN && sent == BROKER_IDLE ? BROKER_AGAIN : sent;
 }
 
@@ -272,8 +273,8 @@ static void starts_over(struct broker *broker, const char *event, const char *re
                BROKER_POSITION_FILE, reason);
 }
 
-/* Where it was; at the first time, from now on; if that is not known, all that is kept: once too often
- * is better than never. */
+/* Finds where to continue: at the saved position; without one, with new events; if it is
+ * unreadable, with all retained events, because publishing twice is better than never. */
 static enum tn_status place_find(struct broker *broker, enum tn_status opened,
                                  struct broker_place *ret_place) {
     struct engine *engine = broker->options.engine;
@@ -314,7 +315,7 @@ enum tn_status broker_publisher_open(struct broker *broker) {
         status = broker_position_anchor(&publisher->position, publisher->confirmed);
     }
     position_told(broker, status);
-    /* If the first one is not kept, the next start would not know that there was this one. */
+    /* If the first position were not durable, the next start would not know of it. */
     return found && opened != TN_NOTFOUND ? TN_OK : status;
 }
 

@@ -33,7 +33,7 @@ static const char *const member_keys[MEMBERS] = {
     "\"trigger_type\"", "\"trigger_id\"",   "\"enabled\"",    "\"trigger_params\"",
 };
 
-/* Each as it is written; empty: not there, or null. */
+/* Each member as written; empty: absent or null. */
 struct members {
     struct tn_bytes of[MEMBERS];
 };
@@ -62,7 +62,7 @@ static bool members_read(struct tn_bytes object, struct members *ret_members) {
     return true;
 }
 
-/* What the envelope says and the payload does not. */
+/* Copies members that only the envelope has. */
 static void members_inherit(struct members *inner, const struct members *envelope) {
     static const enum member inherited[] = {MEMBER_EVENT_TYPE, MEMBER_MESSAGE_TYPE,
                                             MEMBER_MESSAGE_ID, MEMBER_TIMESTAMP};
@@ -72,7 +72,7 @@ static void members_inherit(struct members *inner, const struct members *envelop
     }
 }
 
-/* A string, or the digits of a number. */
+/* Reads a string, or the digits of a number. */
 static bool text_take(struct tn_bytes value, char *out, size_t room, uint32_t *ret_len) {
     struct tn_writer w = tn_writer_of(out, room);
     struct tn_bytes text;
@@ -96,7 +96,7 @@ static bool text_take(struct tn_bytes value, char *out, size_t room, uint32_t *r
     }
 }
 
-/* The first of them that is there, as a name; none: *ret_len is 0. */
+/* The first of these members that is present, as a name. *ret_len is 0 if none is. */
 static bool name_take(const struct members *members, const enum member *wanted, unsigned count,
                       char out[KERNEL_RULE_MAX], uint32_t *ret_len) {
     *ret_len = 0;
@@ -130,7 +130,7 @@ static bool kind_find(struct tn_bytes text, bool of_key, enum rule_message_kind 
     return false;
 }
 
-/* The last two words: prefix.rule.created. */
+/* The last two words of a routing key such as prefix.rule.created. */
 static struct tn_bytes key_end(struct tn_bytes key) {
     unsigned points = 0;
     for (uint32_t at = key.len; at > 0; at--) {
@@ -161,7 +161,7 @@ static const char *kind_take(const struct members *members, struct tn_bytes rout
 
 /* ---- Time ---- */
 
-/* `count` digits at *at, which moves on. */
+/* Reads `count` digits at *at and advances *at. */
 static bool digits_take(struct tn_bytes text, uint32_t *at, unsigned count, uint32_t *ret_number) {
     uint32_t number = 0;
     for (unsigned i = 0; i < count; i++, ++*at) {
@@ -182,7 +182,8 @@ static bool char_take(struct tn_bytes text, uint32_t *at, const char *any) {
     return true;
 }
 
-/* Of a date after 1970; months from March on, so that the leap day is the last of a year. */
+/* For dates after 1970. Counts months from March, so that the leap day is the last day of a
+ * year. */
 static int64_t days_since_1970(uint32_t year, uint32_t month, uint32_t day) {
     uint32_t y = month <= 2 ? year - 1 : year;
     uint32_t m = month <= 2 ? month + 9 : month - 3;
@@ -200,7 +201,7 @@ static bool fraction_take(struct tn_bytes text, uint32_t *at, uint64_t *ret_us) 
     return *at > begin;
 }
 
-/* Seconds that the clock there is ahead of ours. */
+/* The seconds by which the clock of that zone is ahead. */
 static bool zone_take(struct tn_bytes text, uint32_t *at, int64_t *ret_ahead_s) {
     *ret_ahead_s = 0;
     if (char_take(text, at, "Zz")) {
@@ -251,8 +252,8 @@ bool rule_message_time(struct tn_bytes text, uint64_t *ret_us) {
     return seconds >= 0;
 }
 
-/* A number is seconds or, from 1973 on in their own terms, milliseconds or microseconds. What cannot be
- * read counts as no time: the message is still valid. */
+/* A number means seconds or, from 1973 on in their own scale, milliseconds or microseconds. An
+ * unreadable time counts as absent; the message is still valid. */
 static uint64_t time_take(struct tn_bytes value) {
     char text[64];
     uint32_t len = 0;
@@ -364,15 +365,15 @@ struct kernel_command rule_message_command(const struct rule_message *message) {
                                      .fields = KERNEL_F_NAME,
                                      .name = tn_bytes_of(message->rule, message->rule_len),
                                      .enabled = message->enabled};
-    if (message->time_us > 0) { /* what is older than the newest word must not undo it */
+    if (message->time_us > 0) { /* an older message must not undo a newer one */
         command.fields |= KERNEL_F_EPOCH;
         command.epoch = message->time_us;
     }
     if (message->kind == RULE_MESSAGE_DELETED) {
         command.verb = KERNEL_VERB_RULE_DELETE;
     } else if (message->trigger_len > 0) {
-        /* Also for one that is enabled or disabled: if its beginning was never heard of, or comes
-         * later, nothing is missing. */
+        /* Also for messages that enable or disable: the rule may be unknown because its creation
+         * was missed or comes later. */
         command.verb = KERNEL_VERB_RULE_SET;
         command.fields |= KERNEL_F_TRIGGER | KERNEL_F_ENABLED;
         command.trigger = tn_bytes_of(message->trigger, message->trigger_len);

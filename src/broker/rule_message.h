@@ -17,7 +17,7 @@
 
 #include "kernel/command.h"
 
-#define RULE_MESSAGE_MAX 65536u /* bytes of a message */
+#define RULE_MESSAGE_MAX 65536u /* maximum bytes of a message */
 
 enum rule_message_kind {
     RULE_MESSAGE_CREATED,
@@ -28,28 +28,28 @@ enum rule_message_kind {
 
 struct rule_message {
     enum rule_message_kind kind;
-    bool enabled; /* the rule, after it */
+    bool enabled; /* state of the rule after the message */
     uint32_t rule_len, trigger_len, id_len;
     char rule[KERNEL_RULE_MAX];
-    char trigger[KERNEL_RULE_MAX]; /* empty: it names none */
-    char id[KERNEL_OPID_MAX];      /* of the message, from its envelope; empty: none */
-    struct tn_bytes meta;          /* trigger_params, in the body; empty: it has none */
-    uint64_t time_us;              /* when it was made, since 1970; 0: it does not say */
+    char trigger[KERNEL_RULE_MAX]; /* empty: the message names none */
+    char id[KERNEL_OPID_MAX];      /* id of the message, from its envelope; empty: none */
+    struct tn_bytes meta;          /* trigger_params of the body; empty: none */
+    uint64_t time_us;              /* when the message was made, since 1970; 0: unknown */
 };
 
-/* NULL, or why it is malformed, in words. */
+/* NULL, or what is wrong with the message. */
 const char *rule_message_parse(struct tn_bytes body, struct tn_bytes routing_key,
                                struct rule_message *ret_message);
 
-/* The operation id for the id of a message: the id itself, or its hash if it is too long. Returns the
+/* The operation id for a message id: the id itself, or its hash if it is too long. Returns the
  * length. */
 uint32_t rule_message_opid(struct tn_bytes id, char out[KERNEL_OPID_MAX]);
 
-/* Borrows from the message. The caller adds the user and the operation id. */
+/* The texts belong to the message. The caller adds the user and the operation id. */
 struct kernel_command rule_message_command(const struct rule_message *message);
 
-/* Microseconds since 1970 of 2026-01-02T03:04:05.678Z, with any fraction and any zone. False: it is
- * none, or before 1970. */
+/* Parses a time such as 2026-01-02T03:04:05.678Z, with any fraction and any zone, into microseconds
+ * since 1970. False: malformed, or before 1970. */
 bool rule_message_time(struct tn_bytes text, uint64_t *ret_us);
 
 #endif

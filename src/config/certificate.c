@@ -18,7 +18,7 @@
 
 #define YEAR_SECONDS (365L * 86400)
 #define AUTHORITY_YEARS 10
-#define EARLIER_SECONDS (-3600L) /* for clocks that are slow */
+#define EARLIER_SECONDS (-3600L) /* validity begins earlier than now, for slow clocks */
 #define PATH_ROOM 4200u
 
 struct made {
@@ -27,9 +27,9 @@ struct made {
 };
 
 struct subject {
-    const char *file; /* and the key is FILE-key.pem */
+    const char *file; /* the certificate is FILE.pem, the key FILE-key.pem */
     const char *common_name;
-    const char *constraints; /* of OpenSSL's form of configuration */
+    const char *constraints; /* in the form of OpenSSL's configuration */
     const char *usage, *extended_usage;
     const char *names; /* subjectAltName; NULL: none */
     long years;
@@ -150,7 +150,7 @@ static bool make(const struct target *target, const struct subject *subject, str
     return pem_write(target, subject, made);
 }
 
-/* The host's name, if a certificate can have it: the set must not fail for an odd one. */
+/* The names for the certificate, with the host's name if a certificate can have it. */
 static const char *names_make(char out[512]) {
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
@@ -174,9 +174,9 @@ static BIO *pem_open(const char *dir, const char *file) {
     return BIO_new_file(path, "r");
 }
 
-/* The authority that an earlier call has made. */
+/* Reads the authority that an earlier call has made. */
 static bool authority_read(const char *dir, struct made *made) {
-    static char no_passphrase[] = ""; /* so that OpenSSL does not ask the terminal for one */
+    static char no_passphrase[] = ""; /* OpenSSL must not ask the terminal for one */
     BIO *text = pem_open(dir, "ca");
     BIO *key = pem_open(dir, "ca-key");
     made->certificate = text != NULL ? PEM_read_bio_X509(text, NULL, NULL, NULL) : NULL;

@@ -50,7 +50,7 @@ static void defaults_set(struct config *config) {
 
 /* ---- The environment ---- */
 
-/* Other programs have variables of that prefix too: those that are no settings are not ours. */
+/* Other programs use variables with this prefix, too, so unknown ones are ignored. */
 static void environment_read(struct config *config, bool only_config) {
     for (unsigned i = 0; i < CONFIG_COUNT; i++) {
         struct config_row row = config_row(i);
@@ -78,7 +78,7 @@ static const struct config_action_row *action_find(const char *flag) {
     return row;
 }
 
-/* Whether the word is the flag of an action; then the action's value is taken, too. */
+/* Whether the word is the flag of an action. If so, the value of the action is taken, too. */
 static bool action_take(struct config *config, int argc, char **argv, int *at, bool only_config) {
     const struct config_action_row *row = action_find(argv[*at]);
     if (row == NULL) {
@@ -93,7 +93,7 @@ static bool action_take(struct config *config, int argc, char **argv, int *at, b
     return true;
 }
 
-/* The setting of a flag that may be written --flag=value; *ret_value is NULL if it is not. */
+/* The setting of a flag, which may be written --flag=value; *ret_value is NULL if it is not. */
 static unsigned flag_find(const char *word, const char **ret_value) {
     size_t len = strcspn(word, "=");
     *ret_value = word[len] == '=' ? word + len + 1 : NULL;
@@ -108,7 +108,7 @@ static unsigned flag_find(const char *word, const char **ret_value) {
     return CONFIG_COUNT;
 }
 
-/* Twice: first for the file's name only, which must be known before everything else. */
+/* Called twice: first only for the name of the file, which must be known before everything else. */
 static void flags_read(struct config *config, int argc, char **argv, bool only_config) {
     for (int i = 1; i < argc; i++) {
         const char *value;
@@ -171,8 +171,8 @@ bool config_is_local(const struct config *config) {
            !is_elsewhere(config, CONFIG_TLS_LISTEN) && !is_elsewhere(config, CONFIG_HTTPS);
 }
 
-/* A client from another machine must log in, and its traffic must be encrypted, unless the configuration
- * allows plain text. */
+/* A client from another machine must log in, and its traffic must be encrypted unless the
+ * configuration allows plain text. */
 static void address_check(struct config *config, unsigned setting) {
     const char *text = config_text(config, (enum config_setting)setting);
     char where[CONFIG_REASON_MAX];
@@ -206,8 +206,9 @@ struct server_tls_files config_tls_files(const struct config *config) {
         .clients = (enum server_tls_clients)config_number(config, CONFIG_TLS_CLIENTS)};
 }
 
-/* A certificate and its key; the authorities, if clients show certificates. A check also
- * reports whether the files can be used; a start or a reload reports it when it reads them. */
+/* Checks that certificate and key are given together, and the authorities if clients need
+ * certificates. --check-config also reports whether the files can be used; a start or a reload does
+ * so when it reads them. */
 static void tls_check(struct config *config) {
     struct server_tls_files files = config_tls_files(config);
     char where[CONFIG_REASON_MAX];
@@ -226,7 +227,7 @@ static void tls_check(struct config *config) {
     }
 }
 
-/* Datagrams carry no user: only the list of sources protects the UDP listener. */
+/* Datagrams carry no user, so only the list of sources protects the UDP listener. */
 static void udp_check(struct config *config) {
     if (is_elsewhere(config, CONFIG_UDP_LISTEN) &&
         !server_udp_allow_any(config_text(config, CONFIG_UDP_ALLOW))) {
@@ -287,7 +288,7 @@ static void value_print(const struct config *config, unsigned setting, FILE *out
     }
 }
 
-/* From this setting on, those of its section. */
+/* Prints the settings from this one to the end of its section. */
 static void section_print(const struct config *config, unsigned first, FILE *out) {
     const char *section = config_row(first).section;
     if (*section != '\0') {

@@ -21,7 +21,8 @@ static void wrong(struct config *config, enum config_setting setting, const char
     config_wrong(config, where, "%s: %s", config_row(setting).name, what);
 }
 
-/* Without a name there is no cluster: what names its parts would do nothing. */
+/* Without a node name there is no cluster, so the other settings of the section would have no
+ * effect. */
 static void unused_check(struct config *config) {
     for (unsigned i = 0; i < CONFIG_OWN_COUNT; i++) {
         struct config_row row = config_row(i);
@@ -68,7 +69,8 @@ static void endpoints_check(struct config *config) {
     }
 }
 
-/* Others must be able to connect to it: a port that is not known yet, or every address, is none. */
+/* Other nodes must be able to connect, so the port must be known and the address must be a single
+ * one. */
 static void address_check(struct config *config, enum config_setting setting,
                           enum config_setting listened) {
     const char *text = config_advertised(config, setting, listened);
@@ -122,7 +124,7 @@ void config_cluster_check(struct config *config) {
 
 /* ---- The digest ---- */
 
-/* Of the text that the last piece added to the stream; the stream begins anew. */
+/* A hash of the text that was added to the stream since the last call. */
 static uint64_t piece_hash(FILE *out, char *const *text, const size_t *len) {
     (void)fflush(out);
     uint64_t hash = tn_hash64(*text, *len, 0);
@@ -137,7 +139,7 @@ static void setting_put(const struct config *config, unsigned setting, FILE *out
     }
 }
 
-/* The order of declarations does not matter, so the pieces are added up. */
+/* The pieces are added up, because the order of declarations does not matter. */
 uint64_t config_cluster_digest(const struct config *config) {
     char *text = NULL;
     size_t len = 0;

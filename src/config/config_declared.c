@@ -76,7 +76,7 @@ static struct config_head *head_at(const struct config *config, enum config_kind
     return (struct config_head *)((char *)config->declared[kind].items + i * kinds[kind].size);
 }
 
-/* Room for one more: it doubles when it is full. */
+/* Makes room for one more. The list doubles when it is full. */
 static bool list_grow(struct config_list *list, size_t size) {
     bool full = list->count == 0 || (list->count >= 16 && (list->count & (list->count - 1)) == 0);
     if (full) {

@@ -14,9 +14,9 @@
 #include "base/assert.h"
 #include "config/config.h"
 
-#define LINE_ROOM ((int)CONFIG_FILE_MAX + 3) /* and the end of the line, and a NUL */
+#define LINE_ROOM ((int)CONFIG_FILE_MAX + 3) /* plus the end of the line, and a NUL */
 
-#define NO_MEMORY (-2) /* as the library says it */
+#define NO_MEMORY (-2) /* the library's code for that */
 
 enum section_kind { SECTION_NONE, SECTION_SETTINGS, SECTION_DECLARED, SECTION_WRONG };
 
@@ -25,11 +25,11 @@ struct file {
     const char *path;
     const char *at, *end; /* what has not been read */
     uint32_t line;
-    bool is_entry; /* the line should be a key and a value, */
+    bool is_entry; /* the line should be a key and a value */
     bool heard;    /* and it was */
     enum section_kind kind;
     char section[CONFIG_NAME_MAX];
-    enum config_kind declared; /* of a section like [pool NAME] */
+    enum config_kind declared; /* the kind, in a section such as [pool NAME] */
     struct config_head *head;
 };
 
@@ -68,7 +68,7 @@ static void declared_begin(struct file *file, struct tn_bytes name) {
     }
 }
 
-/* text is what follows the bracket. */
+/* `text` is what follows the bracket. */
 static void section_begin(struct file *file, const char *text) {
     size_t len = strcspn(text, "]");
     file->kind = SECTION_WRONG;
@@ -95,7 +95,7 @@ static void section_begin(struct file *file, const char *text) {
 
 /* ---- Lines ---- */
 
-/* The line before this one should have been a key and a value, and was not. */
+/* The previous line should have been a key and a value, but was not. */
 static void line_judge(struct file *file) {
     if (file->is_entry && !file->heard) {
         WRONG(file, "neither a [section] nor key = value");
@@ -103,7 +103,7 @@ static void line_judge(struct file *file) {
     file->is_entry = file->heard = false;
 }
 
-/* What libinih calls for a line; the place of fgets. */
+/* Called by libinih for a line, in place of fgets. */
 static char *line_next(char *out, int room, void *stream) {
     struct file *file = stream;
     line_judge(file);
@@ -116,7 +116,7 @@ static char *line_next(char *out, int room, void *stream) {
     file->at = newline != NULL ? newline + 1 : file->end;
     file->line++;
     if (file->line == 1 && stop - at >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0) {
-        at += 3; /* an editor's byte order mark */
+        at += 3; /* a byte order mark */
     }
     while (at < stop && (*at == ' ' || *at == '\t')) {
         at++;
@@ -154,7 +154,8 @@ static void setting_take(struct file *file, const char *name, const char *value)
     }
 }
 
-/* What libinih calls for a key and its value. It is told that all is well: the mistakes are ours. */
+/* Called by libinih for a key and its value. It always reports success, because errors are
+ * collected here. */
 static int entry_take(void *user, const char *section, const char *name, const char *value) {
     struct file *file = user;
     char reason[CONFIG_REASON_MAX];
@@ -173,7 +174,7 @@ static int entry_take(void *user, const char *section, const char *name, const c
         }
         break;
     case SECTION_WRONG:
-        break; /* that has been said */
+        break; /* already reported */
     }
     return 1;
 }

@@ -8,7 +8,7 @@
 
 #define WORDS_BLANK " \t"
 
-/* What sets the same thing under another name is a repeat too: lease and base_lease_seconds. */
+/* Refuses a repeated option, including one under another name: lease and base_lease_seconds. */
 static bool option_set(struct config_pool *pool, const char *key, const char *text,
                        char reason[CONFIG_REASON_MAX]) {
     struct kernel_policy_patch before = pool->patch;
@@ -24,7 +24,7 @@ static bool option_set(struct config_pool *pool, const char *key, const char *te
     return true;
 }
 
-/* LO HI, or spans with commas or blanks between them; the key may be repeated. */
+/* Parses LO HI, or spans separated by commas or blanks. The key may be repeated. */
 static bool range_add(struct config_pool *pool, const char *text, char reason[CONFIG_REASON_MAX]) {
     char span[KERNEL_OPTION_TEXT_MAX];
     size_t len = 0;
@@ -46,7 +46,7 @@ static bool range_add(struct config_pool *pool, const char *text, char reason[CO
     return kernel_range_add(span, &pool->patch, reason);
 }
 
-/* Spans with commas or blanks between them; the key may be repeated. */
+/* Parses spans separated by commas or blanks. The key may be repeated. */
 static bool exclude_add(struct config_pool *pool, const char *text,
                         char reason[CONFIG_REASON_MAX]) {
     size_t len = strlen(pool->exclude);
@@ -122,8 +122,8 @@ bool config_pool_set(struct config_pool *pool, const char *key, const char *text
     return option_set(pool, key, value, reason);
 }
 
-/* The policy that the file gives the pool. False: it is a scope of a template that the file does not
- * declare, so only the kernel knows. */
+/* The policy that the file gives the pool. False: it is a scope of a template that the file does
+ * not declare, so only the kernel knows. */
 static bool policy_of(const struct config *config, const struct config_pool *pool,
                       struct kernel_policy *ret_policy) {
     size_t base = strcspn(pool->head.name, "@");
@@ -151,7 +151,7 @@ bool config_pool_check(const struct config *config, const struct config_pool *po
     }
     const struct config_value *window =
         &config->values[CONFIG_OWN_COUNT + (unsigned)KERNEL_LIMIT_RATE_WINDOW];
-    /* Without the setting it is what the log says, which only the kernel knows. */
+    /* Without the setting, the logged limit applies, which only the kernel knows. */
     uint64_t rate_window_max = window->text != NULL ? window->number : UINT64_MAX;
     struct kernel_policy_patch patch = pool->patch;
     patch.strict = true;

@@ -54,7 +54,7 @@ static const struct {
 
 /* ---- Texts to JSON; NULL: `reason` says why not ---- */
 
-/* The word at *at, without its quotes, in `out`; *at is after it. */
+/* Reads the word at *at into `out`, without its quotes, and advances *at. */
 static bool word_take(const char **at, char *out, char reason[CONFIG_REASON_MAX]) {
     bool quoted = false;
     const char *in = *at;
@@ -77,7 +77,7 @@ static bool word_take(const char **at, char *out, char reason[CONFIG_REASON_MAX]
     return !quoted || config_refuse(reason, "a \" is missing");
 }
 
-/* Words with blanks between them; a word with blanks stands in "". */
+/* Words are separated by blanks; a word with blanks is quoted. */
 static json_t *words_of(const char *text, char reason[CONFIG_REASON_MAX]) {
     char *word = malloc(strlen(text) + 1);
     json_t *list = json_array();
@@ -99,7 +99,7 @@ static json_t *words_of(const char *text, char reason[CONFIG_REASON_MAX]) {
     return list;
 }
 
-/* Seconds as a number of JSON: whole ones, or up to three decimals. */
+/* Seconds as a JSON number, whole or with up to three decimals. */
 static json_t *seconds_of(const char *key, const char *text, char reason[CONFIG_REASON_MAX]) {
     struct config_row row = {.name = key, .type = CONFIG_SECONDS, .high = SENSOR_TIME_MAX_MS};
     uint64_t ms;
@@ -141,7 +141,7 @@ static json_t *value_of(const char *key, enum key_form form, const char *text,
 
 /* ---- The description ---- */
 
-/* More words of the same key are appended. Takes `value`. */
+/* Further words of the same key are appended. Takes ownership of `value`. */
 static bool member_put(json_t *object, const char *name, json_t *value, const char *key,
                        char reason[CONFIG_REASON_MAX]) {
     json_t *there = json_object_get(object, name);
@@ -179,7 +179,8 @@ static bool description_set(json_t *description, const char *key, enum key_form 
     return member_put(inner, dot + 1, value, key, reason);
 }
 
-/* As it was written, for the printout. A value that begins like a comment must not become one. */
+/* Keeps the line as written, for the printout. A value that begins like a comment must not become
+ * one. */
 static bool line_keep(struct config_sensor *sensor, const char *key, const char *text,
                       char reason[CONFIG_REASON_MAX]) {
     size_t old = sensor->lines == NULL ? 0 : strlen(sensor->lines);
@@ -278,7 +279,7 @@ struct sensor_defaults config_sensor_defaults(const struct config *config) {
     return defaults;
 }
 
-/* As SENSOR SET judges it. */
+/* Judges the description like SENSOR SET. */
 static bool description_check(const struct config *config, const char *json,
                               char reason[CONFIG_REASON_MAX]) {
     struct sensor_defaults defaults = config_sensor_defaults(config);
@@ -319,7 +320,7 @@ void config_sensor_free(struct config_sensor *sensor) {
 
 /* ---- Rules ---- */
 
-/* As RULE SET judges it. */
+/* Judges the metadata like RULE SET. */
 static bool meta_set(struct config_rule *rule, const char *text, char reason[CONFIG_REASON_MAX]) {
     if (rule->meta != NULL) {
         return config_refuse(reason, "meta is set twice");

@@ -110,7 +110,7 @@ bool config_is_variable(const char *name) {
 
 /* ---- Values ---- */
 
-/* "64M"; also the number of a plain one. */
+/* Parses a number such as "64M", or a plain one. */
 static bool number_parse(const char *text, bool units, uint64_t *ret_number) {
     size_t len = strlen(text);
     unsigned shift = 0;
@@ -147,7 +147,7 @@ static bool variable_check(const char *text, char reason[CONFIG_REASON_MAX]) {
     return fault == NULL;
 }
 
-/* CONFIG_DURATION in seconds, CONFIG_SECONDS in milliseconds. */
+/* Parses CONFIG_DURATION into seconds, CONFIG_SECONDS into milliseconds. */
 static bool duration_parse(const struct config_row *row, const char *text, uint64_t *ret_number,
                            char reason[CONFIG_REASON_MAX]) {
     struct tn_bytes bytes = tn_bytes_of(text, strlen(text));
@@ -193,7 +193,7 @@ static bool containment_parse(const char *text, uint64_t *ret_number,
     return true;
 }
 
-/* One of two words: the first is 0. */
+/* Parses one of two words; the first one means 0. */
 static bool word_parse(const char *text, const char *first, const char *second,
                        uint64_t *ret_number, char reason[CONFIG_REASON_MAX]) {
     *ret_number = strcmp(text, second) == 0;

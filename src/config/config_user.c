@@ -20,7 +20,8 @@ static bool role_set(struct config_user *user, const char *text, char reason[CON
            config_refuse(reason, "role = reader, holder, operator or admin");
 }
 
-/* It is not shown: a secret in the place of its hash would get into the log. */
+/* The value is not repeated in the message: a secret given instead of its hash would get into the
+ * log. */
 static bool secret_set(struct config_user *user, const char *text, char reason[CONFIG_REASON_MAX]) {
     if (user->hash[0] != '\0') {
         return config_refuse(reason, "user %s: secret is set twice", user->head.name);
@@ -35,7 +36,7 @@ static bool secret_set(struct config_user *user, const char *text, char reason[C
     return true;
 }
 
-/* No pattern at all would be the same as no key, and let the user do everything. */
+/* An empty list would mean the same as no list, which permits everything. */
 static bool patterns_add(char **list, const char *text, char reason[CONFIG_REASON_MAX]) {
     if (text[strspn(text, " \t,")] == '\0') {
         return config_refuse(reason, "the pattern is missing; omit the key, or use * for all");

@@ -35,7 +35,7 @@ struct config_reconcile_report config_reconcile(struct engine *engine,
     struct config_reconcile_work work = {.engine = engine};
     for (unsigned kind = 0; kind < CONFIG_KINDS; kind++) {
         work.kind = (enum config_kind)kind;
-        if (each[kind] != NULL) { /* the engine does not know users */
+        if (each[kind] != NULL) { /* the engine does not store users of the file */
             each[kind](&work, config);
         }
     }

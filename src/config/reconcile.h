@@ -20,13 +20,13 @@ struct config_reconcile_report config_reconcile(struct engine *engine, const str
 
 struct config_reconcile_work {
     struct engine *engine;
-    enum config_kind kind; /* what is being worked on */
+    enum config_kind kind; /* the kind being processed */
     struct config_reconcile_report report;
 };
 
 void config_reconcile_refused(struct config_reconcile_work *work, const struct config_head *head,
                               const char *what, enum tn_result code);
-/* As an operator. False: it was refused, and that is logged. */
+/* Executes the command as an operator. False: it was refused, which has been logged. */
 bool config_reconcile_execute(struct config_reconcile_work *work, const struct config_head *head,
                               struct kernel_command *command);
 

@@ -15,7 +15,7 @@ static bool trigger_is(const struct config_demand *demand, const char *trigger, 
     return strlen(demand->trigger) == len && memcmp(demand->trigger, trigger, len) == 0;
 }
 
-/* What it is to be: as declared; else as it is; else enabled. */
+/* The wanted state: as declared; otherwise unchanged; for a new one, enabled. */
 static bool enabled_of(const struct config_demand *demand, bool there, bool is) {
     return demand->has_enabled ? demand->enabled : !there || is;
 }
@@ -41,7 +41,8 @@ static bool set(struct config_reconcile_work *work, enum kernel_verb verb,
 
 /* ---- Sensors ---- */
 
-/* Spaces and the order of members do not change a description, so they restart no sensor. */
+/* Spaces and the order of members do not change a description, so they cause no restart of the
+ * sensor. */
 static bool description_is(const struct config_sensor *sensor, const char *spec, size_t len) {
     json_t *is = json_loadb(spec, len, 0, NULL);
     json_t *none = json_object();

@@ -44,7 +44,7 @@ static bool spans_equal(const struct kernel_policy *a, const struct kernel_polic
     return same;
 }
 
-/* What has to change, and its names. */
+/* What must change, and the names of the options. */
 static struct kernel_policy_patch difference(const struct kernel_policy *is,
                                              const struct kernel_policy *wanted, char *names,
                                              size_t room) {
@@ -60,7 +60,7 @@ static struct kernel_policy_patch difference(const struct kernel_policy *is,
             len = strlen(names);
         }
     }
-    if (!spans_equal(is, wanted)) { /* a range is told whole */
+    if (!spans_equal(is, wanted)) { /* a range is always given completely */
         patch.mask &= ~((uint32_t)1 << KERNEL_OPTION_LO | (uint32_t)1 << KERNEL_OPTION_HI);
         patch.has_spans = true;
         patch.values.span_count = 0;
@@ -93,7 +93,7 @@ static bool create(struct pool_work *p) {
 static bool alter(struct pool_work *p, const struct kernel_policy *is) {
     char names[CONFIG_REASON_MAX * 4];
     struct kernel_policy wanted = kernel_policy_new(&p->pool->patch);
-    (void)kernel_policy_fault(&wanted, UINT64_MAX); /* puts exclusions in order */
+    (void)kernel_policy_fault(&wanted, UINT64_MAX); /* puts exclusions into order */
     struct kernel_policy_patch patch = difference(is, &wanted, names, sizeof names);
     if (patch.mask == 0 && !patch.has_exclude && !patch.has_spans) {
         return true;
@@ -108,7 +108,7 @@ static bool alter(struct pool_work *p, const struct kernel_policy *is) {
     return true;
 }
 
-/* Only what the file names is the scope's own; the rest is its template's. */
+/* Only the options in the file are the scope's own; the others are its template's. */
 static bool scope_declare(struct pool_work *p, const struct kernel_pool_view *view) {
     struct kernel_policy wanted = view->policy;
     kernel_policy_apply(&wanted, &p->pool->patch);
@@ -118,7 +118,7 @@ static bool scope_declare(struct pool_work *p, const struct kernel_pool_view *vi
     if (same && view->kept && (own & ~view->own) == 0) {
         return true;
     }
-    /* Creating it again makes it stay when it is empty, unless that is so already. */
+    /* Creating the scope makes it stay when it is empty, unless it already does. */
     struct kernel_command command = {.verb = same && !view->kept ? KERNEL_VERB_POOL_CREATE
                                                                  : KERNEL_VERB_POOL_ALTER,
                                      .fields = KERNEL_F_POLICY,
@@ -208,7 +208,7 @@ static void pools_reconcile(struct pool_work *p, const struct config *config, bo
 
 void config_reconcile_pools(struct config_reconcile_work *work, const struct config *config) {
     struct pool_work p = {.work = work, .values = malloc(KERNEL_COMMAND_MAX)};
-    pools_reconcile(&p, config, false); /* templates before their scopes */
+    pools_reconcile(&p, config, false); /* templates come before their scopes */
     pools_reconcile(&p, config, true);
     free(p.values);
 }

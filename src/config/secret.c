@@ -24,14 +24,15 @@ const char *config_secret_fault(enum tn_status status) {
                                : tn_status_text(status);
 }
 
-/* The length of the line without its end; 0: there is none, or it is too long. */
+/* Returns the length of the line without its end; 0: there is none, or it is too long. */
 static size_t line_read(char *out, size_t room) {
     struct termios shown;
     bool terminal = tcgetattr(STDIN_FILENO, &shown) == 0;
     if (terminal) {
         struct termios hidden = shown;
         hidden.c_lflag &= ~(tcflag_t)ECHO;
-        (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden); /* first: it drops what was typed */
+        /* First, because it discards what was typed. */
+        (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
         (void)fputs("Secret: ", stderr);
     }
     bool got = fgets(out, (int)room, stdin) != NULL;

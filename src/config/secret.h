@@ -5,9 +5,9 @@
 
 #include "os/os.h"
 
-/* Reads the first line of a file that other users cannot read, without its end, as a string. */
+/* Reads the first line of a file that other users cannot read, without its end. */
 enum tn_status config_secret_read(const struct os *os, const char *path, char *out, size_t room);
-/* Why config_secret_read failed, for people. */
+/* Describes why config_secret_read has failed. */
 const char *config_secret_fault(enum tn_status status);
 
 /* The exit code. */

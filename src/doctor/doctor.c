@@ -118,8 +118,8 @@ static bool names_server(int argc, char **argv) {
     return named;
 }
 
-/* The flags that tenured would get: those of the unit, or the usual file, then the user's own. If the user
- * says which configuration or directory is meant, only the user's. */
+/* The flags that tenured would get: those of the unit, or the usual file, followed by the user's.
+ * If the user names a configuration or a directory, only the user's. */
 static int flags_collect(struct doctor *doctor, int argc, char **argv, char *out[FLAGS_MAX]) {
     static char program[] = "tenured", flag[] = "--config", usual[] = USUAL_CONFIG;
     int count = 0;
@@ -142,7 +142,8 @@ static int flags_collect(struct doctor *doctor, int argc, char **argv, char *out
     return count;
 }
 
-/* A file that may not be read is not a mistake in it. False: there is no use in going on. */
+/* A file that may not be read is not an error in the file. False: the examination cannot
+ * continue. */
 static bool config_read(struct doctor *doctor, int argc, char **argv) {
     char *flags[FLAGS_MAX];
     int count = flags_collect(doctor, argc, argv, flags);

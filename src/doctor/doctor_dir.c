@@ -15,7 +15,7 @@
 #include "cli/check_pass.h"
 #include "doctor/doctor_parts.h"
 
-#define READ_MAX (256u << 20) /* bytes of log and snapshots that are read here */
+#define READ_MAX (256u << 20) /* maximum bytes of log and snapshots to read */
 
 static const char area[] = "data";
 static const char as_root[] = "run this as root, or as the user of the server: sudo tenure doctor";
@@ -45,7 +45,7 @@ static void missing(struct doctor *doctor, const char *dir) {
     }
 }
 
-/* False: there is no directory to look into. */
+/* False: there is no directory to examine. */
 static bool directory_find(struct doctor *doctor, const char *dir, struct stat *ret_st) {
     char owner[64];
     if (stat(dir, ret_st) != 0) {
@@ -86,7 +86,7 @@ struct contents {
     uint64_t read_bytes; /* of logs and snapshots */
     char newest[64];     /* snapshot */
     uint64_t newest_bytes;
-    char foreign[256]; /* a file that is another user's */
+    char foreign[256]; /* a file that belongs to another user */
     uid_t foreign_owner;
 };
 
@@ -130,7 +130,7 @@ static void owners_judge(struct doctor *doctor, const struct contents *contents)
 
 /* ---- The lock ---- */
 
-/* The process that has locked the file; 0: it cannot be told. */
+/* The process that has locked the file; 0: unknown. */
 static pid_t holder_find(const struct stat *st) {
     char wanted[64], line[256];
     long pid = 0;
@@ -149,7 +149,7 @@ static pid_t holder_find(const struct stat *st) {
     return pid > 0 ? (pid_t)pid : 0;
 }
 
-/* A shared lock is asked for and given back at once: a server that starts in this moment tries again. */
+/* Takes a shared lock and releases it at once. A server that starts at this moment tries again. */
 static void lock_look(struct doctor *doctor, const char *dir) {
     char path[DOCTOR_PATH_MAX];
     struct stat st;

@@ -17,8 +17,8 @@
 #define PROBE_MS 1000u
 #define BLOCK_BYTES 4096u
 #define FILE_BLOCKS 32u
-#define FAST_NS 10000u    /* no disk stores a block in less */
-#define SLOW_NS 20000000u /* slower than a rotating disk should be */
+#define FAST_NS 10000u    /* no disk stores a block in less time */
+#define SLOW_NS 20000000u /* more than a rotating disk needs */
 #define INODES_MIN 1000u
 
 static const char area[] = "disk";
@@ -64,7 +64,8 @@ static void system_judge(struct doctor *doctor, const char *dir, uint32_t type) 
     doctor_say(doctor, DOCTOR_OK, area, NULL, "%s is on a file system of type 0x%x", dir, type);
 }
 
-/* Room for the next snapshot beside those that are kept, for two new segments and for the reserve. */
+/* There must be room for the next snapshot beside the existing ones, for two new segments, and for
+ * the reserve. */
 static void space_judge(struct doctor *doctor, const char *dir, const struct statvfs *space) {
     const struct config *config = &doctor->config;
     uint64_t has = (uint64_t)space->f_bavail * space->f_frsize;
@@ -101,7 +102,7 @@ static int shorter_first(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* How many syncs were measured; 0: none could be. */
+/* Returns how many syncs were measured; 0: none could be. */
 static unsigned probe(const struct os *os, int file, uint64_t times[PROBES]) {
     static const uint8_t zeros[BLOCK_BYTES * FILE_BLOCKS];
     uint8_t block[BLOCK_BYTES];
@@ -180,7 +181,7 @@ void doctor_disk(struct doctor *doctor) {
     struct statfs system;
     struct statvfs space;
     (void)snprintf(copy, sizeof copy, "%s", data);
-    const char *dir = doctor->dir_exists ? data : dirname(copy); /* where it will be made */
+    const char *dir = doctor->dir_exists ? data : dirname(copy); /* where it will be created */
     if (statfs(dir, &system) != 0 || statvfs(dir, &space) != 0) {
         doctor_say(doctor, DOCTOR_UNKNOWN, area, NULL, "cannot look: %s: %s", dir, strerror(errno));
         return;

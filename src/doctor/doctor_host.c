@@ -10,7 +10,7 @@
 #include "doctor/doctor_parts.h"
 
 #define DAY_MS 86400000u
-#define BEHIND_MS 5000u         /* a clock that was set back by less is not worth a word */
+#define BEHIND_MS 5000u         /* a clock that was set back by less is not reported */
 #define OWN_DESCRIPTORS 100u    /* besides those of clients: log, events, sensors, listeners */
 #define OWN_MEMORY (128u << 20) /* besides client_memory */
 #define TASKS_MIN 64u
@@ -35,7 +35,7 @@ static void clock_synchronized(struct doctor *doctor) {
     }
 }
 
-/* Against the time of the last batch in the log. */
+/* Compares the clock with the time of the last batch in the log. */
 static void clock_against_log(struct doctor *doctor) {
     uint64_t now = doctor->os->clock_wall_ms(doctor->os->ctx);
     uint64_t days = config_number(&doctor->config, CONFIG_MAX_DOWNTIME_DAYS);
@@ -69,7 +69,7 @@ void doctor_clock(struct doctor *doctor) {
 
 /* ---- Descriptors ---- */
 
-/* The hard limit, which tenured raises its own to. False: it is not known. */
+/* The hard limit, to which tenured raises its own. False: unknown. */
 static bool descriptors_of_server(pid_t pid, uint64_t *ret_limit) {
     char path[64], line[256];
     bool found = false;
@@ -135,7 +135,7 @@ static bool cgroup_find(pid_t pid, char out[DOCTOR_PATH_MAX]) {
     return found;
 }
 
-/* The smallest limit of that name from here up to the root; UINT64_MAX: none. */
+/* The smallest limit of this name from here up to the root; UINT64_MAX: none. */
 static uint64_t cgroup_limit(const char *dir, const char *name) {
     char at[DOCTOR_PATH_MAX], path[DOCTOR_PATH_MAX + 32], line[64];
     uint64_t least = UINT64_MAX;
@@ -172,7 +172,7 @@ static void memory_judge(struct doctor *doctor, uint64_t limit) {
 void doctor_limits(struct doctor *doctor) {
     char dir[DOCTOR_PATH_MAX];
     descriptors_judge(doctor);
-    /* Of a unit that does not run, the control group is not known. */
+    /* If the unit does not run, its control group is unknown. */
     if (!cgroup_find(doctor->server, dir)) {
         memory_judge(doctor, UINT64_MAX);
         return;

@@ -15,43 +15,43 @@ enum doctor_level { DOCTOR_OK, DOCTOR_UNKNOWN, DOCTOR_WARNING, DOCTOR_PROBLEM, D
 
 /* The unit file of systemd, and the flags of its ExecStart. */
 struct doctor_unit {
-    char path[DOCTOR_PATH_MAX]; /* empty: there is none */
-    char text[16384];           /* what `words` point into */
+    char path[DOCTOR_PATH_MAX]; /* empty: there is no unit */
+    char text[16384];           /* the text to which `words` point */
     char *words[DOCTOR_WORDS_MAX];
     int count;
-    uint64_t descriptors; /* LimitNOFILE; 0: it does not say */
+    uint64_t descriptors; /* LimitNOFILE; 0: not set */
 };
 
 struct doctor {
     const struct os *os;
     const struct cli_settings *settings;
     struct cli_screen screen;
-    bool wrong_flag; /* a mistake in the command line, which has been told */
+    bool wrong_flag; /* an error in the command line, which has been reported */
     struct doctor_unit unit;
     struct config config;
-    /* The data directory, as far as it is known. */
+    /* What is known of the data directory. */
     bool dir_exists;
     bool lock_known, dir_locked;
-    pid_t server;            /* that holds its lock; 0: not known */
-    uint64_t snapshot_bytes; /* of the newest snapshot; 0: none */
-    uint64_t log_ms;         /* the time of the last batch in its log; 0: not known */
+    pid_t server;            /* the process that holds its lock; 0: unknown */
+    uint64_t snapshot_bytes; /* size of the newest snapshot; 0: none */
+    uint64_t log_ms;         /* time of the last batch in its log; 0: unknown */
     uint32_t counts[DOCTOR_LEVELS];
     struct cli_text json;
 };
 
-/* One finding. `advice`: what to do, as an order to the reader; NULL: nothing. */
+/* Reports one finding. `advice` tells the reader what to do; NULL: nothing. */
 __attribute__((format(printf, 5, 6))) void doctor_say(struct doctor *doctor,
                                                       enum doctor_level level, const char *area,
                                                       const char *advice, const char *format, ...);
-/* Advice with something in it; valid until the next call. */
+/* Formats an advice; valid until the next call. */
 __attribute__((format(printf, 1, 2))) const char *doctor_advice(const char *format, ...);
 
-/* "12 KiB", "3.4 GiB". */
+/* Writes a size such as "12 KiB" or "3.4 GiB". */
 const char *doctor_bytes(uint64_t bytes, char out[32]);
-/* The first line of a small file, without its end. False: it cannot be read. */
+/* Reads the first line of a small file, without its end. False: it cannot be read. */
 bool doctor_line_read(const char *path, char *out, size_t room);
 
-/* Before the configuration is read. */
+/* Called before the configuration is read. */
 void doctor_unit_find(struct doctor_unit *unit);
 void doctor_unit(struct doctor *doctor);
 void doctor_files(struct doctor *doctor);

@@ -31,7 +31,7 @@ struct port {
 
 /* ---- Sockets ---- */
 
-/* A server on all addresses is reached at loopback. */
+/* A server that listens on all addresses is reached at loopback. */
 static void reachable(struct port *port) {
     struct sockaddr_in *four = (struct sockaddr_in *)&port->address;
     struct sockaddr_in6 *six = (struct sockaddr_in6 *)&port->address;
@@ -44,7 +44,7 @@ static void reachable(struct port *port) {
     }
 }
 
-/* Whether an interface has the address; tried with a port that the system chooses. */
+/* Whether an interface has the address. Tried with a port that the system chooses. */
 static bool is_here(const struct port *port) {
     struct sockaddr_storage any = port->address;
     int fd = socket(any.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -61,7 +61,7 @@ static bool is_here(const struct port *port) {
     return good;
 }
 
-/* A connected socket; -1: errno says why not. */
+/* Returns a connected socket; -1: see errno. */
 static int connect_to(const struct port *port) {
     int fd = socket(port->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct pollfd one = {.fd = fd, .events = POLLOUT};
@@ -86,7 +86,7 @@ static int connect_to(const struct port *port) {
 
 /* ---- HTTP ---- */
 
-/* The answer to a GET, with its head, as a text; false: there is none. */
+/* Reads the answer to a GET, with its head. False: there is none. */
 static bool http_get(const struct port *port, const char *path, char *out, size_t room) {
     char request[256];
     size_t len = 0;
@@ -110,7 +110,7 @@ static bool http_get(const struct port *port, const char *path, char *out, size_
     return strncmp(out, "HTTP/1.", 7) == 0;
 }
 
-/* Each check of /readyz that failed is a line "[-]name failed: why". */
+/* Each failed check of /readyz is a line "[-]name failed: why". */
 static void ready_judge(struct doctor *doctor, const struct port *port, char *answer) {
     char *rest = NULL;
     bool ready = strncmp(answer + 8, " 200", 4) == 0;
@@ -162,7 +162,7 @@ static void resp_look(struct doctor *doctor, const struct port *port) {
     char number[16];
     settings.socket[0] = '\0';
     settings.tls.on = false;
-    settings.no_login = true; /* there is no proof of what listens there */
+    settings.no_login = true; /* nothing proves what program listens there, so it gets no secret */
     (void)snprintf(number, sizeof number, "%u", port->port);
     enum cli_link link = cli_client_open_at(&client, &settings, port->host, number, ANSWER_MS);
     if (link == CLI_LINK_OK) {

@@ -13,7 +13,7 @@
 
 static const char area[] = "tls";
 
-/* "DNS:localhost, IP Address:127.0.0.1"; empty: it has none. */
+/* Writes names such as "DNS:localhost, IP Address:127.0.0.1"; empty: there are none. */
 static void names_read(X509 *certificate, char *out, size_t room) {
     BIO *memory = BIO_new(BIO_s_mem());
     int at = X509_get_ext_by_NID(certificate, NID_subject_alt_name, -1);
@@ -26,7 +26,7 @@ static void names_read(X509 *certificate, char *out, size_t room) {
     (void)BIO_free(memory);
 }
 
-/* Whole days between now and a time of the certificate, and whether it has passed. */
+/* The whole days between now and a time in the certificate, and whether that time has passed. */
 static bool days_until(const struct doctor *doctor, const ASN1_TIME *when, int *ret_days,
                        bool *ret_past) {
     int days = 0, seconds = 0;
@@ -91,7 +91,7 @@ void doctor_tls(struct doctor *doctor) {
     struct server_tls_files files = config_tls_files(&doctor->config);
     char reason[SERVER_TLS_REASON_MAX];
     if (*files.certificate == '\0' || *files.key == '\0') {
-        return; /* TLS is off, or the configuration has told the mistake */
+        return; /* TLS is off, or the error in the configuration has been reported */
     }
     const char *closed = access(files.certificate, R_OK) != 0 ? files.certificate : files.key;
     if (access(closed, R_OK) != 0 && errno == EACCES) {

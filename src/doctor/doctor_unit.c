@@ -7,13 +7,13 @@
 
 #include "doctor/doctor_parts.h"
 
-/* In the order in which systemd looks. */
+/* In the order in which systemd searches. */
 static const char *const places[] = {
     "/etc/systemd/system/tenured.service", "/run/systemd/system/tenured.service",
     "/usr/local/lib/systemd/system/tenured.service", "/usr/lib/systemd/system/tenured.service",
     "/lib/systemd/system/tenured.service"};
 
-/* The value of KEY= at the beginning of a line; ends at the end of the line. NULL: none. */
+/* The value of KEY= at the beginning of a line, up to its end. NULL: none. */
 static char *value_find(char *text, const char *key) {
     size_t len = strlen(key);
     for (char *line = text; line != NULL; line = strchr(line, '\n')) {
@@ -25,7 +25,7 @@ static char *value_find(char *text, const char *key) {
     return NULL;
 }
 
-/* The words after the program. A variable is what only systemd knows. */
+/* The words after the program. Only systemd knows the value of a variable. */
 static void words_take(struct doctor_unit *unit, char *line) {
     char *rest = NULL;
     char *word = strtok_r(line, " \t", &rest);
@@ -40,7 +40,7 @@ static void words_take(struct doctor_unit *unit, char *line) {
 static void unit_parse(struct doctor_unit *unit) {
     char *descriptors = value_find(unit->text, "LimitNOFILE");
     char *start = value_find(unit->text, "ExecStart");
-    if (descriptors != NULL) { /* SOFT:HARD, or one for both */
+    if (descriptors != NULL) { /* SOFT:HARD, or one number for both */
         char *hard = descriptors + strcspn(descriptors, ":\n");
         unit->descriptors = strtoull(*hard == ':' ? hard + 1 : descriptors, NULL, 10);
     }

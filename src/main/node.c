@@ -10,9 +10,9 @@
 #include "process/proc.h"
 #include "server/log_line.h"
 
-#define NODE_PAUSE_NS 1000000000u /* the thread looks around this often */
-#define NODE_KEYS_AGAIN_MS 30000u /* a standby looks for new keys this often */
-/* Before it ends: systemd gives up a unit that ends five times in 10 s. */
+#define NODE_PAUSE_NS 1000000000u /* interval at which the thread checks */
+#define NODE_KEYS_AGAIN_MS 30000u /* interval at which a standby checks for new keys */
+/* The delay before the process ends: systemd gives up a unit that ends five times in 10 s. */
 #define NODE_FULL_MS 3000u
 
 static uint64_t boot_ms(const struct node *node) {
@@ -21,7 +21,7 @@ static uint64_t boot_ms(const struct node *node) {
 
 /* ---- Opening ---- */
 
-/* "xxxxxxxx-xxxx-...", as the kernel writes it; zeros if it cannot be read. */
+/* The boot id "xxxxxxxx-xxxx-...", as the kernel writes it; zeros if it cannot be read. */
 static void boot_id_read(uint8_t out[LOG_BOOT_ID_BYTES]) {
     char text[PROCESS_BOOT_TEXT] = "";
     unsigned digits = 0;
@@ -98,7 +98,7 @@ static bool keys_prepare(struct node *node) {
     return true;
 }
 
-/* A standby verifies tokens with the keys that the owner has shared, if it has any. */
+/* A standby verifies tokens with the keys that the owner has shared, if there are any. */
 static void keys_follow(struct node *node) {
     char reason[TOKEN_REASON_MAX] = "";
     struct token_keys keys;
@@ -119,7 +119,7 @@ static void keys_follow(struct node *node) {
 
 static bool broker_begin(struct node *node) {
     struct broker *broker = NULL;
-    (void)notes_position_fetch(&node->notes); /* without one, the file counts */
+    (void)notes_position_fetch(&node->notes); /* without such a note, the file counts */
     if (!wire_broker(node->config, node->os, node->engine, &broker)) {
         return false;
     }
@@ -135,8 +135,8 @@ static bool broker_begin(struct node *node) {
     return true;
 }
 
-/* A run of another node has lost its guardian's permission to live leader_ttl after that node's last
- * renewal; the guardian's killing takes time as well. */
+/* A run of another node loses its guardian's permission to live when leader_ttl has passed since
+ * that node's last renewal; killing takes time as well. */
 static struct supervisor_cluster cluster_of(struct node *node) {
     struct log_succession succession;
     uint64_t ttl_ms = config_number(node->config, CONFIG_LEADER_TTL);
@@ -152,7 +152,7 @@ static struct supervisor_cluster cluster_of(struct node *node) {
     return cluster;
 }
 
-/* What cannot be had by this node another one may have. */
+/* Gives up the log, because another node may be able to do what this one cannot. */
 static void step_back(struct node *node) {
     enum tn_status status = engine_follow(node->engine);
     server_log("stepped_back", "status=%s", tn_status_name(status));
@@ -166,7 +166,8 @@ static void lead_refused(struct node *node, const char *reason) {
     (void)kill(getpid(), SIGTERM);
 }
 
-/* A state cannot be replaced while it is served: the next start does it. A name is freed by the other node. */
+/* Whether the process must end. A state cannot be replaced while it is served, so the next start
+ * does that; a name is freed by the other node. */
 static void end_check(struct node *node) {
     static const char *const events[] = {
         [NODE_FULL] = "copy_no_room", [NODE_BEHIND] = "behind", [NODE_DUPLICATE] = "name_taken"};
@@ -188,7 +189,7 @@ static void promote(struct node *node) {
     struct log_error error;
     enum tn_status status = engine_lead(node->engine, &error);
     if (status == TN_LOST || status == TN_HALTED) {
-        return; /* it was lost again; or the server ends because of it */
+        return; /* the log was lost again, or the server ends because of this */
     }
     if (status == TN_NOSPACE) {
         server_log("lead_waits", "reason=\"%s\"", error.text);
@@ -283,7 +284,7 @@ bool node_start(struct node *node, struct engine *engine, struct token_issuer *t
     node->engine = node->notes.engine = engine;
     node->tokens = tokens;
     node->feed = feed;
-    (void)sigfillset(&all); /* signals are for the server's thread */
+    (void)sigfillset(&all); /* signals are left to the server's thread */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     int code = pthread_create(&node->thread, NULL, node_main, node);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -300,7 +301,7 @@ bool node_stop(struct node *node) {
     uv_mutex_unlock(&node->lock);
     (void)pthread_join(node->thread, NULL);
     demote(node);
-    notes_position_put(&node->notes); /* still the owner's, if it is one */
+    notes_position_put(&node->notes); /* while this node still owns the log, if it does */
     (void)engine_follow(node->engine);
     return !node->refused;
 }
@@ -339,7 +340,8 @@ bool node_owns(struct node *node, struct server_options *options,
     options->amqp = node->broker;
     sensors->cluster = node->cluster;
     uv_mutex_unlock(&node->lock);
-    engine_standing_read(node->engine, &standing); /* after the keys, which a promotion has left */
+    /* After reading the keys, which a promotion may have left. */
+    engine_standing_read(node->engine, &standing);
     bool leads = standing.role == ENGINE_LEADING;
     if (!leads && !options->keys_in_use) {
         node->tokens->keys.verify_only = true; /* until a promotion brings a new set */

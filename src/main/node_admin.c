@@ -12,7 +12,8 @@ static enum tn_status said(enum tn_status status, struct log_error *error) {
     return status;
 }
 
-/* Another node takes the log over at once. What runs on the owner ends as if the log had been lost. */
+/* Another node takes over the log at once. What runs only on the owner ends as if the log had been
+ * lost. */
 static enum tn_status admin_step_down(void *ctx, const char *name, struct log_error *error) {
     struct node *node = ctx;
     (void)name;

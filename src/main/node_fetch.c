@@ -18,9 +18,9 @@
 #include "replica/replica.h"
 
 #define CONNECT_MS 5000
-#define SILENCE_MS 20000 /* of the other node, in the middle of its answer */
+#define SILENCE_MS 20000 /* maximum silence of the other node in the middle of its answer */
 #define BUFFER_BYTES (256u * 1024u)
-#define HEAD_MAX 8192u /* bytes of the answer's head */
+#define HEAD_MAX 8192u /* maximum bytes of the answer's head */
 
 struct fetch {
     const struct os *os;
@@ -53,7 +53,7 @@ static bool wait_for(int fd, short events, int ms) {
     return count > 0;
 }
 
-/* -1: errno says why. */
+/* -1: see errno. */
 static int connect_to(const struct addrinfo *address) {
     int code = 0;
     socklen_t len = sizeof code;
@@ -107,7 +107,7 @@ static enum tn_status request_send(struct fetch *fetch, const char *token, uint6
     return sent == len ? TN_OK : fail(fetch, TN_IO, "the connection takes no request");
 }
 
-/* More of the answer, at least a byte; it goes behind what the buffer has. */
+/* Receives at least one more byte of the answer, behind what the buffer has. */
 static enum tn_status receive(struct fetch *fetch) {
     for (;;) {
         ssize_t got =
@@ -158,7 +158,7 @@ static enum tn_status head_judge(struct fetch *fetch, const char *head) {
     return TN_OK;
 }
 
-/* Afterwards the buffer has the beginning of the snapshot. */
+/* Afterwards, the buffer has the beginning of the snapshot. */
 static enum tn_status head_read(struct fetch *fetch) {
     static const char end[] = "\r\n\r\n";
     char head[HEAD_MAX + 1];

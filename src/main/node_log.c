@@ -24,7 +24,7 @@ static const char *text_or_null(const struct config *config, enum config_setting
     return *text != '\0' ? text : NULL;
 }
 
-/* The first line of a file that other users cannot read. */
+/* Reads the first line of a file that other users cannot read. */
 static enum tn_status password_read(const struct node *node, char out[PASSWORD_MAX],
                                     struct log_error *error) {
     const char *path = config_text(node->config, CONFIG_ETCD_PASSWORD);
@@ -55,7 +55,8 @@ static void on_notice(void *ctx, const char *line) {
     server_log_line(line);
 }
 
-/* The directory as the kernel knows it: while this process has it, no other process on this machine does. */
+/* Identifies the directory as the kernel does: no other process on this machine has it while this
+ * one does. */
 static uint64_t place_of(const char *dir) {
     struct stat at;
     uint64_t parts[2];
@@ -96,7 +97,7 @@ static struct replica_options options_of(const struct node *node) {
         .notice = on_notice};
 }
 
-/* The options with all that they borrow. */
+/* The options with everything that they refer to. */
 struct setup {
     struct replica_options options;
     const char *endpoints[ENDPOINTS_MAX];
@@ -124,7 +125,7 @@ static void setup_free(struct setup *setup) {
     free(setup->endpoint_text);
 }
 
-/* Another node may be about to start, or about to take a snapshot. */
+/* Whether another node may be about to start or to take a snapshot. */
 static bool may_try_again(enum tn_status status) {
     return status == TN_NOTFOUND || status == TN_IO || status == TN_LOCKED;
 }

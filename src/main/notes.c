@@ -30,7 +30,7 @@ static bool refuse(const char *reason) {
     return false;
 }
 
-/* Neither the secret nor another key follows from a key. */
+/* Derives a key from which neither the secret nor other keys can be derived. */
 static void key_make(uint8_t key[NOTES_KEY_BYTES], const char *secret, size_t len,
                      const char *purpose) {
     (void)crypto_generichash(key, NOTES_KEY_BYTES, (const uint8_t *)secret, len,

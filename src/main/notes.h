@@ -21,8 +21,8 @@ struct notes {
     const struct os *os;
     const char *dir;
     uint8_t key[NOTES_KEY_BYTES];
-    char snapshot_token[SERVER_SNAPSHOT_TOKEN + 1]; /* made from the secret too: see server.h */
-    uint8_t position[NOTES_POSITION_MAX];           /* as it was put last */
+    char snapshot_token[SERVER_SNAPSHOT_TOKEN + 1]; /* derived from the secret, too: see server.h */
+    uint8_t position[NOTES_POSITION_MAX];           /* the last position stored */
     uint32_t position_len;
 };
 
@@ -30,11 +30,11 @@ struct notes {
 bool notes_open(struct notes *notes, const struct config *config, const struct os *os);
 void notes_close(struct notes *notes);
 
-/* The note to the file of keys: TN_OK; TN_NOTFOUND: there is no such note, and the file stays as it is. */
+/* Copies the note to the key file. TN_NOTFOUND: there is no note, and the file is unchanged. */
 enum tn_status notes_keys_fetch(struct notes *notes, char reason[TOKEN_REASON_MAX]);
 token_keys_put notes_keys_put; /* ctx: the notes */
 
-/* The same for the position: before the broker starts, and while it runs. */
+/* The same for the published position: fetched before the broker starts, stored while it runs. */
 enum tn_status notes_position_fetch(struct notes *notes);
 void notes_position_put(struct notes *notes);
 

@@ -13,7 +13,7 @@ void notify_ready(const char *text) {
     (void)sd_notifyf(0, "READY=1\nSTATUS=%s", text);
 }
 
-/* With the time of the monotonic clock, by which Type=notify-reload tells reloads apart. */
+/* The time of the monotonic clock tells reloads apart, for Type=notify-reload. */
 void notify_reloading(void) {
     (void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=Reloading.",
                      uv_hrtime() / 1000);

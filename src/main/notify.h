@@ -9,7 +9,7 @@ void notify_ready(const char *text);
 void notify_reloading(void);
 void notify_stopping(void);
 void notify_alive(void);
-/* How often notify_alive is due: half of what the watchdog allows. 0: never. */
+/* The interval for notify_alive: half of the watchdog's. 0: never. */
 uint32_t notify_alive_ms(void);
 
 #endif

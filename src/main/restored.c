@@ -18,7 +18,7 @@ static enum tn_status text_read(const struct os *os, const char *dir, char out[R
     size_t len = 0;
     int file;
     if (!path_of(dir, "restored", path)) {
-        return TN_NOTFOUND; /* nor can there be a log */
+        return TN_NOTFOUND; /* so there is no log either */
     }
     enum tn_status status = os->open(os->ctx, path, OS_READ, &file);
     if (status == TN_OK) {
@@ -55,7 +55,7 @@ bool restored_read(const struct os *os, const char *dir, struct restored *ret_re
     return true;
 }
 
-/* Whole or not at all, and durable. */
+/* Writes the file completely or not at all, and durably. */
 static enum tn_status text_write(const struct os *os, const char *dir, const char *text) {
     char path[RESTORED_PATH], temporary[RESTORED_PATH];
     int file;

@@ -14,12 +14,12 @@
 
 struct restored {
     bool marked;      /* the file is there */
-    bool pending;     /* a new generation is due */
-    bool sensors_off; /* until the flag --sensors on */
+    bool pending;     /* a new generation must be logged */
+    bool sensors_off; /* sensors stay off until the flag --sensors on */
 };
 
-/* Reads the file; without one, nothing of this applies. False: *error says why the directory must not be
- * used. */
+/* Reads the file. Without it, nothing here applies. False: *error says why the directory must not
+ * be used. */
 bool restored_read(const struct os *os, const char *dir, struct restored *ret_restored,
                    struct log_error *error);
 /* The new generation is in the log: the file says so, or is removed. `sensors`: they may run from now on.

@@ -57,7 +57,7 @@ static const struct {
     {"top", cli_top},
 };
 
-/* --watch repeats a command of the server. */
+/* --watch repeats only commands of the server. */
 static bool may_watch(int argc, char **argv) {
     const struct protocol_command *row = cli_command_find(argc, argv);
     bool local = strcmp(argv[0], "cluster") != 0 && cli_is_local(argv[0]);
@@ -94,7 +94,7 @@ static int dispatch(const struct cli_settings *settings, int argc, char **argv) 
     return row != NULL ? cli_call(settings, argc, argv) : cli_unknown(argc, argv);
 }
 
-/* What stands before the subcommand and is not a setting: -1, or the exit code. */
+/* Handles arguments before the subcommand that are not settings. Returns -1, or the exit code. */
 static int early(const char *argument, bool last) {
     if (strcmp(argument, "--version") == 0) {
         (void)printf("tenure %s\n", tenure_version());
@@ -106,7 +106,7 @@ static int early(const char *argument, bool last) {
     return -1;
 }
 
-/* Takes the settings out from between the arguments; after -- nothing is taken. */
+/* Removes the settings from the arguments; after -- nothing is removed. */
 static int settings_take(struct cli_settings *settings, int argc, char **argv, int *ret_count) {
     bool leading = true;
     int count = 0;
@@ -140,7 +140,7 @@ static int settings_take(struct cli_settings *settings, int argc, char **argv, i
             argv[count++] = argv[at++];
         }
     }
-    argv[count] = NULL; /* `tenure run` passes the rest on as it is */
+    argv[count] = NULL; /* `tenure run` passes the remaining arguments on unchanged */
     *ret_count = count;
     return CLI_OK;
 }
@@ -151,12 +151,12 @@ int main(int argc, char **argv) {
     if (!process_streams_open()) {
         return CLI_FAILED;
     }
-    /* Columns are counted in characters, whatever the locale. */
+    /* Columns are counted in characters, whatever the locale is. */
     if (setlocale(LC_ALL, "") == NULL || MB_CUR_MAX == 1) {
         (void)setlocale(LC_CTYPE, "C.UTF-8");
     }
-    /* These need no server, so wrong connection settings do not matter to them. With settings in front of
-     * them, they are found like all others. */
+    /* These commands need no server, so they run even if the connection settings are wrong. With
+     * settings before them, they are found like all others. */
     if (argc > 1 && strcmp(argv[1], "check") == 0) {
         return cli_check(argc - 2, argv + 2);
     }

@@ -33,8 +33,8 @@
 #define LOCK_PAUSE_NS 20000000
 #define UNIX_PATH_ROOM 8192u
 
-/* `config` is what is in effect; a reload reads `next`, on a thread of its own, then takes over on
- * the loop what can be changed. */
+/* `config` is in effect. A reload reads `next` on a thread of its own; then the loop takes over
+ * what can be changed. */
 struct daemon {
     int argc;
     char **argv;
@@ -43,15 +43,15 @@ struct daemon {
     struct server_feed feed;
     struct supervisor_feed sensor_feed;
     struct token_issuer tokens;
-    struct broker *amqp; /* NULL: none, or the node's */
+    struct broker *amqp; /* NULL: none, or the node has it */
     bool clustered;
-    struct node node; /* if it is one of a cluster */
+    struct node node; /* if this server is a node of a cluster */
     struct restored restored;
     char sensor_dir[4096];
     char unix_path[UNIX_PATH_ROOM], http_unix[UNIX_PATH_ROOM];
     struct supervisor_options sensors; /* of config */
     struct config config;
-    uint32_t connections_room; /* what max_connections was at the start */
+    uint32_t connections_room; /* max_connections at the start */
     struct config next;
     bool next_is_good;
     struct config_reconcile_report declared;
@@ -60,7 +60,7 @@ struct daemon {
 
 /* ---- Mistakes ---- */
 
-/* A check prints its answer; otherwise it goes to the log. */
+/* Reports an error in the configuration: --check-config prints it, otherwise it is logged. */
 static void mistake(void *ctx, const char *where, const char *what) {
     const struct config *config = ctx;
     if (config->action == CONFIG_CHECK) {
@@ -72,7 +72,7 @@ static void mistake(void *ctx, const char *where, const char *what) {
 
 /* ---- Reload ---- */
 
-/* A standby's declarations are applied when it becomes the owner. */
+/* A standby applies its declarations when it becomes the owner. */
 static bool leads(struct daemon *daemon) {
     struct engine_standing standing;
     engine_standing_read(daemon->engine, &standing);
@@ -91,7 +91,7 @@ static void reload(void *ctx) {
     }
 }
 
-/* Room for the names of all settings, and of users, with commas between them. */
+/* Room for the names of all settings and of users, separated by commas. */
 enum {
 #define NAME_BYTES(id, name, ...) +sizeof(name)
     NAMES_ROOM = sizeof "users" CONFIG_TABLE(NAME_BYTES) KERNEL_LIMIT_TABLE(NAME_BYTES)
@@ -118,7 +118,8 @@ static bool setting_differs(const struct config_value *a, const struct config_va
     return strcmp(a->text, b->text) != 0;
 }
 
-/* A value that needs a restart stays as it is in effect, and is named at each reload until then. */
+/* A setting that needs a restart stays in effect with its old value, and each reload names it until
+ * the restart. */
 static void settings_take(struct daemon *daemon, struct server_options *options, char *changed,
                           char *restart, size_t room) {
     for (unsigned i = 0; i < CONFIG_COUNT; i++) {
@@ -130,7 +131,7 @@ static void settings_take(struct daemon *daemon, struct server_options *options,
         if (setting_is_live(daemon, i)) {
             struct config_value old = *is;
             *is = *wanted;
-            *wanted = old; /* freed with the rest */
+            *wanted = old; /* freed with the other texts */
             list_add(changed, room, config_row(i).name);
             options->sensors_changed |= strcmp(config_row(i).section, "sensors") == 0;
         } else {
@@ -140,7 +141,7 @@ static void settings_take(struct daemon *daemon, struct server_options *options,
     daemon->sensors.defaults = config_sensor_defaults(&daemon->config);
 }
 
-/* The users in effect, as the server takes them. False: no memory, and nothing has changed. */
+/* Makes the list of users for the server. False: out of memory; nothing has changed. */
 static bool users_apply(struct daemon *daemon, struct server_options *options) {
     uint32_t count = daemon->config.declared[CONFIG_KIND_USER].count;
     struct access_option *users = calloc((size_t)count + 1, sizeof *users);
@@ -163,8 +164,8 @@ static bool users_apply(struct daemon *daemon, struct server_options *options) {
     return true;
 }
 
-/* From the next configuration. Not if it has none and we listen elsewhere, which only a restart ends.
- */
+/* Takes over the users of the next configuration. If it has none and the server listens beyond
+ * loopback, a restart is required. */
 static void users_take(struct daemon *daemon, struct server_options *options, char *restart,
                        size_t room) {
     struct config_list *is = &daemon->config.declared[CONFIG_KIND_USER];
@@ -175,7 +176,7 @@ static void users_take(struct daemon *daemon, struct server_options *options, ch
     }
     struct config_list old = *is;
     *is = *wanted;
-    *wanted = old; /* freed with the rest */
+    *wanted = old; /* freed with the other texts */
     if (!users_apply(daemon, options)) {
         *wanted = *is;
         *is = old;
@@ -219,8 +220,8 @@ static void reloaded(void *ctx, struct server_options *options) {
 
 /* ---- What the server tells us ---- */
 
-/* A SIGHUP that came before the server listened for it has waited. One that comes after the server has
- * stopped, while the last snapshot is being taken, must not end the process. */
+/* Blocks SIGHUP: one that arrives before the server handles it waits. One that arrives after the
+ * server has stopped, while the last snapshot is being taken, must not end the process. */
 static void hangup_block(int how) {
     sigset_t set;
     (void)sigemptyset(&set);
@@ -245,7 +246,7 @@ static void alive(void *ctx) {
     notify_alive();
 }
 
-/* On a thread of the engine, after a request for it. */
+/* Called on a thread of the engine, once for each request. */
 static void events_ready(void *ctx) {
     struct daemon *daemon = ctx;
     server_feed_events(&daemon->feed);
@@ -263,7 +264,8 @@ static void role_changed(void *ctx, struct engine *engine) {
     node_told(&daemon->node);
 }
 
-/* The file may have changed while this node was a standby. With errors in it, what it said at the start counts. */
+/* The file may have changed while this node was a standby. If it has errors now, the configuration
+ * of the start counts. */
 static void declare(void *ctx) {
     struct daemon *daemon = ctx;
     struct config fresh;
@@ -286,14 +288,14 @@ static void notice(void *ctx, const char *line) {
 
 /* ---- Start ---- */
 
-/* What clients sent, their secrets too, passes through memory that is not all wiped. */
+/* Memory contains what clients have sent, including secrets, and not all of it is wiped. */
 static void core_files_forbid(void) {
     struct rlimit none = {0, 0};
     (void)setrlimit(RLIMIT_CORE, &none);
     (void)prctl(PR_SET_DUMPABLE, 0);
 }
 
-/* A descriptor a client: as many as we are allowed. */
+/* Each client needs a descriptor: raises the limit as far as permitted. */
 static void descriptors_raise(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -302,7 +304,7 @@ static void descriptors_raise(void) {
     }
 }
 
-/* Whether standard error goes to the journal, which has its own clock: see systemd.exec(5). */
+/* Whether standard error goes to the journal, which adds the time: see systemd.exec(5). */
 static bool is_journal(void) {
     const char *stream = getenv("JOURNAL_STREAM");
     struct stat file;
@@ -315,7 +317,7 @@ static bool is_journal(void) {
     return strcmp(stream, text) == 0;
 }
 
-/* -1: go on; else the exit code. */
+/* -1: continue; otherwise the exit code. */
 static int config_read(struct daemon *daemon) {
     struct config *config = &daemon->config;
     const struct os *clock = is_journal() ? NULL : daemon->os;
@@ -382,7 +384,7 @@ static struct supervisor_options sensors_of(struct daemon *daemon) {
     return options;
 }
 
-/* The path of a Unix-domain socket; NULL: there is to be none. */
+/* The path of a Unix-domain socket; NULL: there is none. */
 static const char *unix_path_of(struct daemon *daemon, enum config_setting setting,
                                 char out[UNIX_PATH_ROOM]) {
     const char *path = config_text(&daemon->config, setting);
@@ -400,7 +402,8 @@ static int serve(struct daemon *daemon) {
     const struct config *config = &daemon->config;
     daemon->sensors = sensors_of(daemon);
     if (!daemon->sensors.idle) {
-        /* What a guardian that is killed leaves behind comes to us, to be ended. */
+        /* Processes that a killed guardian leaves become children of this process, which ends
+         * them. */
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     }
     const char *port_file = config_text(config, CONFIG_PORT_FILE);
@@ -468,7 +471,7 @@ static bool tokens_open(struct daemon *daemon) {
     return status == TN_OK;
 }
 
-/* The server does not wait for the broker. */
+/* The server does not wait for the broker to be reachable. */
 static int serve_with_broker(struct daemon *daemon) {
     if (daemon->amqp == NULL) {
         return serve(daemon);
@@ -518,8 +521,8 @@ static enum tn_status log_open_patiently(struct daemon *daemon, struct log **ret
     }
 }
 
-/* A standby's directory is a copy of the cluster's log: on its own it could acknowledge what the cluster does
- * not have. */
+/* A standby's directory is a copy of the cluster's log: alone, it could acknowledge commands that
+ * the cluster does not have. */
 static enum tn_status directory_check(const struct daemon *daemon, struct log_error *error) {
     bool member = false;
     const char *dir = config_text(&daemon->config, CONFIG_DATA);
@@ -570,7 +573,8 @@ static enum tn_status engine_start_alone(struct daemon *daemon, struct engine_op
     return status;
 }
 
-/* A restored directory begins a cluster: its new generation is logged before, without the cluster. */
+/* A restored directory begins a cluster: its new generation is logged first, without the
+ * cluster. */
 static enum tn_status restored_alone(struct daemon *daemon, const struct engine_options *options,
                                      struct log_error *error) {
     struct engine_options alone = *options;
@@ -585,7 +589,7 @@ static enum tn_status restored_alone(struct daemon *daemon, const struct engine_
     return status;
 }
 
-/* A local log is led at once; a cluster's when it is ours. */
+/* A local log is led at once, a cluster's when this node owns it. */
 static enum tn_status engine_start(struct daemon *daemon, struct engine_options *options,
                                    struct log_error *error) {
     enum tn_status status = TN_OK;
@@ -618,7 +622,7 @@ static int serve_alone(struct daemon *daemon) {
     return serve_with_broker(daemon);
 }
 
-/* What runs once is the node's, which runs it when it owns the log. */
+/* The node runs what must run once, while it owns the log. */
 static int serve_as_node(struct daemon *daemon) {
     daemon->node.declare = declare;
     daemon->node.declare_ctx = daemon;
@@ -691,7 +695,8 @@ int main(int argc, char **argv) {
         }
         (void)signal(SIGPIPE, SIG_IGN);
         (void)signal(SIGXFSZ,
-                     SIG_IGN); /* a file that may not grow is a failed write, not our death */
+                     /* A file that may not grow is a failed write, and must not end the process. */
+                     SIG_IGN);
         code = run(&daemon);
     }
     config_free(&daemon.config);

@@ -11,7 +11,8 @@
 #include "server/server.h"
 
 #define PASSWORD_MAX 1024u
-#define PASSWORD_STANDARD "guest" /* a new broker's own, which it takes from its own machine only */
+/* The default user of a new broker, which accepts it only from its own machine. */
+#define PASSWORD_STANDARD "guest"
 
 _Static_assert(BROKER_BODY_MAX >= SERVER_EVENT_BYTES, "an event fits into a message");
 

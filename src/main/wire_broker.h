@@ -5,7 +5,8 @@
 #include "broker/broker.h"
 #include "config/config.h"
 
-/* True with *ret_amqp NULL: the configuration names none. False: the reason has been logged. */
+/* True with *ret_amqp NULL: the configuration names no broker. False: the reason has been
+ * logged. */
 bool wire_broker(const struct config *config, const struct os *os, struct engine *engine,
                  struct broker **ret_broker);
 

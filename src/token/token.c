@@ -10,7 +10,7 @@
 #include "protocol/render.h"
 
 #define VARIANT sodium_base64_VARIANT_URLSAFE_NO_PADDING
-#define SIGNATURE_TEXT 86u /* characters of 64 bytes */
+#define SIGNATURE_TEXT 86u /* characters for 64 bytes */
 
 _Static_assert(TOKEN_SIGNATURE_BYTES == crypto_sign_BYTES, "a signature of Ed25519");
 
@@ -112,7 +112,7 @@ uint32_t token_sign(const struct token_keys *keys, const struct token_claims *cl
 
 /* ---- Judging ---- */
 
-/* The part up to a dot, or to the end if it is the last; false: there is none. */
+/* Splits off the part before a dot, or the rest if it must be the last. False: there is none. */
 static bool part_take(struct tn_bytes *left, bool last, struct tn_bytes *ret_part) {
     const uint8_t *dot = left->len > 0 ? memchr(left->at, '.', left->len) : NULL;
     if ((dot == NULL) != last) {
@@ -129,7 +129,7 @@ static bool part_decode(struct tn_bytes text, uint8_t *out, size_t capacity, siz
     for (uint32_t i = 0; i < text.len; i++) {
         all |= text.at[i];
     }
-    /* What is not ASCII, libsodium 1.0.18 takes for an underscore. */
+    /* libsodium 1.0.18 would take bytes that are not ASCII for underscores. */
     return all < 0x80 && sodium_base642bin(out, capacity, (const char *)text.at, text.len, NULL,
                                            ret_len, NULL, VARIANT) == 0;
 }
@@ -163,7 +163,7 @@ bool token_jws_verify(const struct token_jws *jws, const uint8_t public_key[TOKE
                                        public_key) == 0;
 }
 
-/* The key's thumbprint in a header of ours; empty: it is not one. */
+/* The key's thumbprint in a header of our own form; empty: it is not one. */
 static struct tn_bytes header_kid(struct tn_bytes header) {
     size_t begin = sizeof head_begin - 1;
     if (header.len != HEAD_BYTES || memcmp(header.at, head_begin, begin) != 0 ||

@@ -28,8 +28,8 @@
 #define TOKEN_SCOPE_MAX PROTOCOL_SCOPE_MAX
 #define TOKEN_TRIGGERS_MAX 8u
 #define TOKEN_CLAIMS_MAX 4096u /* bytes of JSON */
-#define TOKEN_MAX 6144u        /* characters of a token */
-#define TOKEN_ID_TEXT 72u      /* of a jti, with its NUL */
+#define TOKEN_MAX 6144u        /* maximum characters of a token */
+#define TOKEN_ID_TEXT 72u      /* characters of a jti, with its NUL */
 #define TOKEN_SIGNATURE_BYTES 64u
 /* 9999-12-31T23:59:59Z, which RFC 5280 uses for "no end" too. */
 #define TOKEN_OPEN_END UINT64_C(253402300799)
@@ -46,7 +46,7 @@ struct token_claims {
     char triggers[TOKEN_TRIGGERS_MAX][KERNEL_RULE_MAX + 1];
 };
 
-/* How a token is found to be: name, words. The last three are about its lease. */
+/* The verdicts on a token, with their texts. The last three are about its lease. */
 #define TOKEN_VERDICT_TABLE(X)                                                  \
     X(LIVE, "live", "it is valid")                                              \
     X(MALFORMED, "malformed", "it is not header.claims.signature in base64url") \
@@ -70,23 +70,23 @@ enum token_verdict {
 const char *token_verdict_name(enum token_verdict verdict);
 const char *token_verdict_text(enum token_verdict verdict);
 
-/* The length of the token, NUL-terminated, in `out`; 0: it would be too long. */
+/* Returns the length of the token in `out`, which is NUL-terminated; 0: it would be too long. */
 uint32_t token_sign(const struct token_keys *keys, const struct token_claims *claims,
                     char out[TOKEN_MAX + 1]);
 
-/* LIVE as far as the text says. *ret_claims is filled with LIVE and EXPIRED only: nothing of what is
- * not signed is ever looked into. */
+/* LIVE as far as the token's text is concerned. *ret_claims is set only with LIVE and EXPIRED:
+ * nothing unsigned is ever parsed. */
 enum token_verdict token_judge(const struct token_keys *keys, struct tn_bytes token, uint64_t now_s,
                                struct token_claims *ret_claims);
 
-/* "0-1042.3", NUL-terminated; returns the length. */
+/* Writes "0-1042.3", NUL-terminated. Returns the length. */
 uint32_t token_id_format(struct kernel_lease_id lease, uint64_t epoch, char out[TOKEN_ID_TEXT]);
-/* The pair "trigger_types", if the token has any. */
+/* Writes the pair "trigger_types", if the token has any. */
 void token_triggers_write(struct protocol_writer *w, const struct token_claims *claims);
 
 /* ---- The parts, for tests ---- */
 
-/* Signs `header` and `payload` as they are; 0: they do not fit. */
+/* Signs `header` and `payload` as they are. 0: they do not fit. */
 uint32_t token_jws_sign(const uint8_t *secret, struct tn_bytes header, struct tn_bytes payload,
                         char out[TOKEN_MAX + 1]);
 
@@ -94,15 +94,15 @@ struct token_jws {
     struct tn_bytes signed_part; /* header.payload as written */
     struct tn_bytes header, payload;
     uint8_t signature[TOKEN_SIGNATURE_BYTES];
-    uint8_t bytes[TOKEN_MAX]; /* where the two above lie */
+    uint8_t bytes[TOKEN_MAX]; /* memory for the two above */
 };
 
-/* False: it is malformed. Each text has one way to be written only. */
+/* False: malformed. Each text has only one valid spelling. */
 bool token_jws_split(struct tn_bytes token, struct token_jws *ret_jws);
 bool token_jws_verify(const struct token_jws *jws, const uint8_t public_key[TOKEN_KEY_BYTES]);
 
-/* Each claim once, none that is not ours, all that must be there. A token without max_ttl and max_exp,
- * from an earlier version, cannot be extended: they are its own life and end. */
+/* Requires each mandatory claim exactly once, and no unknown ones. A token of an earlier version
+ * without max_ttl and max_exp cannot be extended: they become its own duration and end. */
 bool token_claims_parse(struct tn_bytes json, struct token_claims *ret_claims);
 
 #endif

@@ -5,14 +5,14 @@
 #include "protocol/walk.h"
 #include "token/token.h"
 
-/* Bits of the claims that have been seen; the first six must be. */
+/* A bit for each claim that was found; the first six are mandatory. */
 enum { SEEN_ISS = 1, SEEN_SUB = 2, SEEN_JTI = 4, SEEN_SCOPE = 8, SEEN_IAT = 16, SEEN_EXP = 32 };
 #define SEEN_NEEDED 63u
 #define SEEN_TRIGGERS 64u
 #define SEEN_MAX_TTL 128u
 #define SEEN_MAX_EXP 256u
 
-/* A string into `out`, which has room for `max` bytes and a NUL. */
+/* Reads a string into `out`, which has room for `max` bytes and a NUL. */
 static bool text_take(struct tn_bytes value, char *out, size_t max) {
     struct tn_writer w = tn_writer_of(out, max);
     struct tn_bytes text;
@@ -56,7 +56,7 @@ static bool key_is(struct tn_bytes key, const char *quoted) {
     return tn_bytes_equal(key, tn_bytes_of(quoted, strlen(quoted)));
 }
 
-/* The bit of the claim that was taken; 0: it is wrong, or none of ours. */
+/* Returns the bit of the claim; 0: the claim is invalid or unknown. */
 static unsigned claim_take(struct tn_bytes key, struct tn_bytes value,
                            struct token_claims *claims) {
     if (key_is(key, "\"iss\"")) {

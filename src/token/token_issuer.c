@@ -6,7 +6,8 @@
 
 #include "base/assert.h"
 
-/* The log's time, which never goes back: what has expired stays so, whatever the clock is set to. */
+/* The log's time, which never goes back: an expired token stays expired, however the clock is
+ * set. */
 uint64_t token_now(const struct token_issuer *issuer) {
     return engine_now(issuer->engine) / 1000;
 }
@@ -38,7 +39,7 @@ static enum tn_result ttl_check(const struct token_issuer *issuer, const struct 
     return TN_R_OK;
 }
 
-/* The latest end of this token and of all that it is refreshed to, as the issuer wants it. */
+/* The latest end of this token and of all its refreshes, as the issuer requested. */
 static uint64_t max_exp_of(const struct token_order *order, const struct token_claims *claims) {
     uint64_t span_s = order->has_refresh ? order->refresh_s
                       : order->has_ttl   ? order->ttl_s
@@ -47,8 +48,8 @@ static uint64_t max_exp_of(const struct token_order *order, const struct token_c
     return end_s < claims->expires_s ? claims->expires_s : end_s;
 }
 
-/* The end is within all bounds: ttl_s from now, max_exp_s, and the lease's deadline, rounded down so
- * that no offline verifier accepts the token after the lease has expired. */
+/* Sets an end within all bounds: ttl_s from now, max_exp_s, and the lease's deadline. Rounds down,
+ * so that no offline verifier accepts the token after the lease has expired. */
 static enum tn_result times_set(uint64_t now_s, uint64_t ttl_s, uint64_t deadline_ms,
                                 struct token_claims *claims, char detail[PROTOCOL_DETAIL]) {
     uint64_t end_s = smaller(now_s + ttl_s, claims->max_exp_s);
@@ -64,7 +65,7 @@ static enum tn_result times_set(uint64_t now_s, uint64_t ttl_s, uint64_t deadlin
     return TN_R_OK;
 }
 
-/* What the order says, and for what it does not, the usual. */
+/* Sets the texts of the order, or their defaults. */
 static bool texts_set(const struct token_issuer *issuer, const struct token_order *order,
                       const struct engine_lease *lease, struct token_claims *claims) {
     char subject[TOKEN_SUBJECT_MAX + 1];

@@ -12,13 +12,13 @@
 #include "protocol/detail.h"
 #include "token/token.h"
 
-#define TOKEN_SENSOR_POOL "sensors"    /* one resource a sensor, of its reference */
-#define TOKEN_SENSOR_SUBJECT "sensor:" /* and its reference: sub of its token */
+#define TOKEN_SENSOR_POOL "sensors"    /* has one value for each sensor, its reference */
+#define TOKEN_SENSOR_SUBJECT "sensor:" /* followed by the reference: `sub` of a sensor's token */
 
 struct token_issuer {
     struct engine *engine;
     const char *name;   /* iss */
-    uint64_t ttl_max_s; /* and what tokens get that are asked for without one */
+    uint64_t ttl_max_s; /* also the ttl of tokens requested without one */
     struct token_keys keys;
 };
 
@@ -38,13 +38,13 @@ struct token_order {
 
 struct token_issued {
     struct token_claims claims;
-    uint64_t lsn; /* where the lease was found to live */
+    uint64_t lsn; /* the position at which the lease was live */
     uint32_t len;
     char text[TOKEN_MAX + 1];
 };
 
-/* The token ends at the lease's deadline at the latest. OK; what VERIFY says of the lease; BAD_TTL;
- * TOO_LARGE. `detail` has words, or is empty. */
+/* The token ends at the lease's deadline at the latest. OK, the result of VERIFY, BAD_TTL or
+ * TOO_LARGE. `detail` explains, or is empty. */
 enum tn_result token_issue(struct token_issuer *issuer, enum engine_read_mode how,
                            const struct token_order *order, struct token_issued *ret_issued,
                            char detail[PROTOCOL_DETAIL]);
@@ -64,17 +64,17 @@ enum tn_result token_refresh(struct token_issuer *issuer, enum engine_read_mode 
 
 struct token_state {
     enum token_verdict verdict;
-    bool has_claims; /* it is signed, whether it lives or not */
+    bool has_claims; /* it is signed, whether live or not */
     struct token_claims claims;
-    uint64_t lsn;         /* where the lease was looked at; 0: it was not */
-    uint64_t deadline_ms; /* of the lease there; 0: none */
+    uint64_t lsn;         /* the position at which the lease was read; 0: it was not */
+    uint64_t deadline_ms; /* deadline of the lease at that position; 0: none */
 };
 
-/* OK: *ret_state says what there is to say. Else the engine does not answer. */
+/* OK: see *ret_state. Otherwise the engine does not answer. */
 enum tn_result token_introspect(struct token_issuer *issuer, enum engine_read_mode how,
                                 struct tn_bytes token, struct token_state *ret_state);
 
-/* Seconds since 1970, as tokens count them. */
+/* Seconds since 1970, in the time by which tokens expire. */
 uint64_t token_now(const struct token_issuer *issuer);
 
 #endif

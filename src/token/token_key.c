@@ -14,7 +14,7 @@
 #define KEY_BYTES 88u
 #define FILE_BYTES_MAX TOKEN_KEYS_FILE_MAX
 #define PATH_MAX_BYTES 4096u
-/* Until the new key is on disk and in place, the old one goes on signing. */
+/* The old key signs until the new one is on disk and in place. */
 #define ROTATION_SECONDS 3600u
 
 static const char magic[8] = {'T', 'N', 'K', 'E', 'Y', 'S', '1', '\n'};
@@ -46,7 +46,7 @@ void token_key_name(struct token_key *key) {
     uint8_t hash[crypto_hash_sha256_BYTES];
     char canonical[128];
     text_of(key->public_key, key->text);
-    /* RFC 7638: the members that matter, in this order, without blanks. */
+    /* RFC 7638: the relevant members in this order, without blanks. */
     int len = snprintf(canonical, sizeof canonical,
                        "{\"crv\":\"Ed25519\",\"kty\":\"OKP\",\"x\":\"%s\"}", key->text);
     (void)crypto_hash_sha256(hash, (const uint8_t *)canonical, (unsigned long long)len);
@@ -74,7 +74,7 @@ static uint32_t file_crc(const uint8_t *bytes, size_t len) {
     return tn_crc32c(crc, bytes + HEAD_BYTES, len - HEAD_BYTES);
 }
 
-/* `bytes` is memory for secrets. */
+/* `bytes` must be memory for secrets. */
 static size_t file_encode(const struct token_keys *keys, uint8_t *bytes) {
     struct tn_writer w = tn_writer_of(bytes, FILE_BYTES_MAX);
     uint8_t none[TOKEN_KEY_BYTES] = {0};
@@ -84,7 +84,8 @@ static size_t file_encode(const struct token_keys *keys, uint8_t *bytes) {
     for (uint32_t i = 0; i < keys->count; i++) {
         const struct token_key *key = &keys->of[i];
         tn_write_raw(&w, key->public_key, TOKEN_KEY_BYTES);
-        tn_write_raw(&w, i == 0 ? keys->secret : none, TOKEN_KEY_BYTES); /* the seed comes first */
+        /* The secret begins with the seed. */
+        tn_write_raw(&w, i == 0 ? keys->secret : none, TOKEN_KEY_BYTES);
         tn_write64(&w, key->made_s);
         tn_write64(&w, key->until_s);
         tn_write64(&w, key->ttl_max_s);
@@ -94,7 +95,7 @@ static size_t file_encode(const struct token_keys *keys, uint8_t *bytes) {
     return w.len;
 }
 
-/* What is wrong with the file; NULL: nothing, and the keys are there. */
+/* Reads the keys. Returns what is wrong with the file, or NULL. */
 static const char *file_decode(struct token_keys *keys, const uint8_t *bytes, size_t len) {
     struct tn_reader r = tn_reader_of(bytes, len);
     uint8_t seed[TOKEN_KEY_BYTES];
@@ -164,7 +165,7 @@ static enum tn_status keys_save(const struct token_keys *keys, char reason[TOKEN
     return status;
 }
 
-/* NOTFOUND: there is no such file. */
+/* NOTFOUND: the file does not exist. */
 static enum tn_status keys_load(struct token_keys *keys, char reason[TOKEN_REASON_MAX]) {
     char path[PATH_MAX_BYTES];
     size_t len = 0;
@@ -194,7 +195,7 @@ static enum tn_status keys_load(struct token_keys *keys, char reason[TOKEN_REASO
 
 /* ---- Making keys ---- */
 
-/* In front of those that are there. */
+/* Adds a new key before the existing ones. */
 static enum tn_status key_make(struct token_keys *keys, uint64_t ttl_max_s, uint64_t now_s,
                                char reason[TOKEN_REASON_MAX]) {
     uint8_t seed[TOKEN_KEY_BYTES];

@@ -26,7 +26,7 @@
 
 #define TOKEN_KEYS_MAX 32u
 #define TOKEN_KEY_BYTES 32u
-#define TOKEN_KEY_TEXT 43u /* characters of 32 bytes in base64url, without padding */
+#define TOKEN_KEY_TEXT 43u /* characters for 32 bytes in base64url without padding */
 #define TOKEN_KEYS_FILE "token.keys"
 #define TOKEN_REASON_MAX 256u
 
@@ -35,17 +35,18 @@ struct token_key {
     char text[TOKEN_KEY_TEXT + 1]; /* the same in base64url */
     char kid[TOKEN_KEY_TEXT + 1];  /* its thumbprint (RFC 7638) */
     uint64_t made_s;
-    uint64_t until_s; /* verifies until then; 0: it signs */
+    uint64_t until_s; /* the key verifies until then; 0: it signs */
     uint64_t ttl_max_s;
 };
 
-/* Keeps what the file is to hold elsewhere as well, before the file does; else it does not get it. */
+/* Stores the contents of the file elsewhere before the file is written. If that fails, the file is
+ * not written. */
 typedef enum tn_status token_keys_put(void *ctx, const uint8_t *bytes, size_t len);
 
 struct token_keys {
     const struct os *os;
     const char *dir;     /* the caller's */
-    token_keys_put *put; /* NULL: they are in the file only */
+    token_keys_put *put; /* NULL: the keys are only in the file */
     void *put_ctx;
     struct token_key of[TOKEN_KEYS_MAX];
     uint32_t count;
@@ -57,15 +58,15 @@ struct token_keys {
  * on. DENIED, CORRUPT and the like, with `reason` for people; then there is nothing to close. */
 enum tn_status token_keys_open(struct token_keys *keys, const struct os *os, const char *dir,
                                uint64_t ttl_max_s, uint64_t now_s, char reason[TOKEN_REASON_MAX]);
-/* The same, with `put`: the file is a copy, which the caller has made new before. */
+/* The same with `put`: the file is a copy, which the caller has just updated. */
 enum tn_status token_keys_open_shared(struct token_keys *keys, const struct os *os, const char *dir,
                                       token_keys_put *put, void *put_ctx, uint64_t ttl_max_s,
                                       uint64_t now_s, char reason[TOKEN_REASON_MAX]);
-/* Only reads them, to verify tokens. Without a file there are none. */
+/* Only reads the keys, to verify tokens. Without a file there are none. */
 enum tn_status token_keys_read(struct token_keys *keys, const struct os *os, const char *dir,
                                char reason[TOKEN_REASON_MAX]);
 void token_keys_close(struct token_keys *keys);
-/* Writes the bytes of a file of keys, as `put` had them, whole or not at all. */
+/* Writes the bytes of a key file, as `put` received them, completely or not at all. */
 enum tn_status token_keys_file_write(const struct os *os, const char *dir, const uint8_t *bytes,
                                      size_t len, char reason[TOKEN_REASON_MAX]);
 #define TOKEN_KEYS_FILE_MAX (16u + TOKEN_KEYS_MAX * 88u) /* bytes: see above */
@@ -76,13 +77,13 @@ enum tn_status token_keys_file_write(const struct os *os, const char *dir, const
 enum tn_status token_keys_rotate(const struct token_keys *keys, uint64_t now_s, bool drop,
                                  struct token_keys *ret_next, char reason[TOKEN_REASON_MAX]);
 
-/* By thumbprint; NULL: there is none, or not any more. */
+/* The key with this thumbprint; NULL: unknown or no longer valid. */
 const struct token_key *token_key_find(const struct token_keys *keys, struct tn_bytes kid,
                                        uint64_t now_s);
-/* Whether it still verifies. */
+/* Whether the key still verifies tokens. */
 bool token_key_lives(const struct token_key *key, uint64_t now_s);
 
-/* From a public key: the texts. */
+/* Computes the texts from the public key. */
 void token_key_name(struct token_key *key);
 
 #endif
