@@ -18,8 +18,8 @@ brings the table in ARCHITECTURE.md up to date.
                  /proc and write cgroups
     stream       in src/server only transport.c calls libuv for streams, so that another kind of stream,
                  such as TLS, is one more file beside it
-    handler      a file with handlers of commands (those of server/handler.h) does not include
-                 server/parts.h: it sees the request and the owners that it uses
+    gather       a header includes at most 8 headers of its own room: one that gathers a room hides what
+                 each file uses of it, and makes every file depend on all of them
     comment      comments in src/ name only source files that exist
     assert       the condition of a TN_ASSERT only looks: it assigns nothing, and each function that it
                  calls has a name that says so (LOOKING_WORDS below); call others before it
@@ -62,9 +62,7 @@ STREAM_FILE = "src/server/transport.c"
 STREAM_CALL = re.compile(
     r"uv_(listen|accept|shutdown|read_start|read_stop|write2?|try_write2?|(stream|tcp|pipe)_\w+)"
 )
-HANDLERS = "src/server/handler.h"
-HANDLER = re.compile(r"^server_(?:session|reader|writer|job|committed) (\w+);", re.M)
-PARTS = "server/parts.h"
+GATHERED_MAX = 8
 # A function that an assertion may call has one of these as its last word, or asks (is, has, may, should).
 LOOKING_WORDS = set(
     "at bytes chunks closing count delivering empty end good limit lsn max min mixed newest offsetof "
@@ -219,21 +217,6 @@ class Checker:
             self.check_comments(path, text)
             self.check_asserts(path, code)
 
-    def check_handlers(self) -> None:
-        """Definitions begin in the first column; a call is indented."""
-        handlers = self.root / HANDLERS
-        if not handlers.exists():
-            return
-        names = "|".join(HANDLER.findall(handlers.read_text(encoding="utf-8")))
-        definition = re.compile(rf"^\w[\w \t*]*\b({names})\(", re.M)
-        for name, found in self.includes.items():
-            line = next((line for line, header in found if header == PARTS), None)
-            if line is None or not name.endswith(".c"):
-                continue
-            match = definition.search(strip((self.root / "src" / name).read_text(encoding="utf-8")))
-            if match is not None:
-                self.complain(f"src/{name}", line, "handler", f"{match[1]} sees all of the server")
-
     def check_comments(self, path: str, text: str) -> None:
         for comment in COMMENT.finditer(text):
             for name in FILE_NAME.finditer(comment[0]):
@@ -300,6 +283,10 @@ class Checker:
                 self.complain(path, line, "library", f"{path.split('/')[1]} may not use {library}")
 
     def check_includes(self, name: str) -> None:
+        own = [line for line, header in self.includes[name] if header.split("/")[0] == name.split("/")[0]]
+        if name.endswith(".h") and len(own) > GATHERED_MAX:
+            explanation = f"{len(own)} headers of its own room, at most {GATHERED_MAX}"
+            self.complain(f"src/{name}", own[GATHERED_MAX], "gather", explanation)
         for line, header in self.includes[name]:
             if not self.rooms.may_include(name, header):
                 room = name.split("/")[0]
@@ -419,7 +406,6 @@ class Checker:
             if name.split("/")[0] in rooms:
                 self.check_includes(name)
         self.check_exceptions()
-        self.check_handlers()
         self.check_page(write)
         return not self.bad
 

@@ -4,26 +4,35 @@
 #include <sched.h>
 
 #include "base/assert.h"
+#include "server/count.h"
+#include "server/handler.h"
 #include "server/http_listen.h"
-#include "server/parts.h"
+#include "server/owners.h"
+#include "server/parked.h"
+#include "server/refusal.h"
+#include "server/schedule.h"
+#include "server/slots.h"
+#include "server/stop.h"
+#include "server/users.h"
 
 /* ---- On the engine's thread ---- */
 
 void server_answer_done(struct engine_request *request, struct tn_bytes command) {
     struct server_slot *slot = (struct server_slot *)request;
-    struct server *server = request->ctx;
+    struct server_owners *owners = request->ctx;
     bool last = !request->more;
     server_slot_keep(slot, &request->result);
     if (request->result.code > TN_R_NOOP) {
-        server_refusals_note(&server->refusals, command, request->result.code);
+        server_refusals_note(owners->refusals, command, request->result.code);
     }
     if (last) {
-        atomic_store(&server->answers.waking, true); /* set before the loop can see the last slot */
+        atomic_store(&owners->answers->waking,
+                     true); /* set before the loop can see the last slot */
     }
-    server_slots_put(&server->slots, slot, last);
+    server_slots_put(owners->slots, slot, last);
     if (last) {
-        (void)uv_async_send(&server->answers.completed);
-        atomic_store(&server->answers.waking, false);
+        (void)uv_async_send(&owners->answers->completed);
+        atomic_store(&owners->answers->waking, false);
     }
 }
 
@@ -63,12 +72,12 @@ static void ready_run(struct ready *ready) {
     }
 }
 
-static void answered(struct server *server, struct server_slot *slot, struct ready *ready,
+static void answered(struct server_owners *owners, struct server_slot *slot, struct ready *ready,
                      uint64_t now_ns) {
     TN_ASSERT(!slot->done && !slot->parked);
     slot->answer.code = slot->request.result.code;
     slot->done = true;
-    count(&server->owners, slot, now_ns);
+    count(owners, slot, now_ns);
     if (slot->client == NULL) {
         server_slot_free(slot);
     } else {
@@ -77,39 +86,39 @@ static void answered(struct server *server, struct server_slot *slot, struct rea
 }
 
 /* True: the engine has halted. */
-static bool answers_run(struct server *server) {
+static bool answers_run(struct server_owners *owners) {
     struct ready ready = {.end = &ready.first};
     bool halted = false;
     uint64_t now_ns = uv_hrtime();
-    server_users_look(server); /* before any client is told of a change */
-    struct parked_answer *parked = server_parked_take(&server->parked);
-    uint32_t tail = server_slots_tail(&server->slots);
+    server_users_look(owners); /* before any client is told of a change */
+    struct parked_answer *parked = server_parked_take(owners->parked);
+    uint32_t tail = server_slots_tail(owners->slots);
     struct server_slot *slot;
-    while ((slot = server_slots_next(&server->slots, tail)) != NULL) {
+    while ((slot = server_slots_next(owners->slots, tail)) != NULL) {
         enum tn_result code = slot->request.result.code;
         halted = halted || code == TN_R_HALTED;
-        if (!slot->may_wait || !server_parked_add(&server->parked, slot)) {
-            answered(server, slot, &ready, now_ns);
+        if (!slot->may_wait || !server_parked_add(owners->parked, slot)) {
+            answered(owners, slot, &ready, now_ns);
         }
     }
-    while ((slot = server_parked_next(&server->parked, &parked)) != NULL) {
-        answered(server, slot, &ready, now_ns);
+    while ((slot = server_parked_next(owners->parked, &parked)) != NULL) {
+        answered(owners, slot, &ready, now_ns);
     }
     ready_run(&ready);
-    parked_leaves_collect(&server->parked);
-    parked_leaves_submit(&server->parked);
+    parked_leaves_collect(owners->parked);
+    parked_leaves_submit(owners->parked);
     return halted;
 }
 
 static void on_completed(uv_async_t *async) {
-    struct server *server = async->data;
-    bool halted = answers_run(server);
-    schedule_run_waiting(&server->schedule);
-    server_http_wake(server);
+    struct server_owners *owners = async->data;
+    bool halted = answers_run(owners);
+    schedule_run_waiting(owners->schedule);
+    server_http_wake(owners);
     if (halted) {
-        server_stop(server, 1);
+        server_stop(owners, 1);
     } else {
-        server_stop_check(server);
+        server_stop_check(owners);
     }
 }
 
@@ -125,12 +134,13 @@ void server_answer_job(struct server_owners *owners, struct server_slot *slot,
     } else {
         client->run(client);
     }
-    server_stop_check(owners->server);
+    server_stop_check(owners);
 }
 
-void server_answers_init(struct server_answers *answers, uv_loop_t *loop, struct server *server) {
+void server_answers_init(struct server_answers *answers, uv_loop_t *loop,
+                         struct server_owners *owners) {
     (void)uv_async_init(loop, &answers->completed, on_completed);
-    answers->completed.data = server;
+    answers->completed.data = owners;
 }
 
 void server_answers_wake(struct server_answers *answers) {

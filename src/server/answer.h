@@ -19,7 +19,8 @@ struct server_answers {
     _Atomic bool waking;
 };
 
-void server_answers_init(struct server_answers *answers, uv_loop_t *loop, struct server *server);
+void server_answers_init(struct server_answers *answers, uv_loop_t *loop,
+                         struct server_owners *owners);
 /* Waits until the engine's thread that is waking the loop has finished. */
 /* On an engine's thread: wakes the loop to collect the answers. */
 void server_answers_wake(struct server_answers *answers);

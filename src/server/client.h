@@ -16,7 +16,6 @@
 #include "server/access.h"
 
 struct schedule;
-struct server;
 struct server_client;
 struct server_login;
 struct server_owners;
@@ -27,7 +26,6 @@ struct server_writes;
 TAILQ_HEAD(server_queue, server_client);
 
 struct server_client {
-    struct server *server;
     struct server_owners *owners;
     struct schedule *schedule;
     struct server_writes *writes;
@@ -65,7 +63,7 @@ struct server_client {
 };
 
 /* Sets all other fields to zero. */
-void server_client_init(struct server_client *client, struct server *server,
+void server_client_init(struct server_client *client, struct server_owners *owners,
                         void (*run)(struct server_client *client));
 /* Whether the client's user may see the lease with this epoch. If so, *ret_lease is the lease. */
 bool server_client_sees(const struct server_client *client, struct kernel_lease_id id,

@@ -5,24 +5,42 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "server/access.h"
+#include "server/buffers.h"
+#include "server/client.h"
+#include "server/count.h"
 #include "server/dispatch.h"
 #include "server/fanout.h"
+#include "server/handler.h"
+#include "server/listen.h"
 #include "server/log_line.h"
-#include "server/parts.h"
+#include "server/memory.h"
+#include "server/output.h"
+#include "server/owners.h"
+#include "server/parked.h"
+#include "server/schedule.h"
+#include "server/server.h"
+#include "server/server_tls.h"
+#include "server/slots.h"
+#include "server/stop.h"
+#include "server/subscribe.h"
 #include "server/tls_login.h"
+#include "server/transport.h"
+#include "server/transport_tls.h"
+#include "server/users.h"
 
 #define DROP_LINES 16u /* lines in the log per second */
 
 /* ---- Memory ---- */
 
 bool server_connection_take(struct server_connection *connection, size_t bytes) {
-    struct server *server = connection->server;
-    if (!server_memory_share(&server->memory, &connection->memory, bytes)) {
-        server->counters.dropped[SERVER_DROP_MEMORY]++;
-        if (server_connections_tell(&server->connections)) {
+    struct server_owners *owners = connection->client.owners;
+    if (!server_memory_share(owners->memory, &connection->memory, bytes)) {
+        owners->counters->dropped[SERVER_DROP_MEMORY]++;
+        if (server_connections_tell(owners->connections)) {
             server_log("client_dropped", "id=%llu reason=memory held=%zu wanted=%zu all=%zu",
                        (unsigned long long)connection->id, connection->memory, bytes,
-                       server->memory.used);
+                       owners->memory->used);
         }
         return false;
     }
@@ -30,7 +48,7 @@ bool server_connection_take(struct server_connection *connection, size_t bytes) 
 }
 
 void server_connection_give(struct server_connection *connection, size_t bytes) {
-    server_memory_return(&connection->server->memory, &connection->memory, bytes);
+    server_memory_return(connection->client.owners->memory, &connection->memory, bytes);
 }
 
 /* ---- Reading ---- */
@@ -39,14 +57,14 @@ void server_connection_give(struct server_connection *connection, size_t bytes) 
  * Without a buffer, libuv calls read_some with UV_ENOBUFS. */
 static uv_buf_t read_buffer(void *owner) {
     struct server_connection *connection = owner;
-    struct server *server = connection->server;
+    struct server_owners *owners = connection->client.owners;
     unsigned share =
         server_client_is_stranger(&connection->client) ? SERVER_STRANGER_BYTES : SERVER_SHARE_BYTES;
-    if (connection->read_turn == server->schedule.turn) {
+    if (connection->read_turn == owners->schedule->turn) {
         share = 0;
     }
-    connection->read_turn = server->schedule.turn;
-    return uv_buf_init((char *)server->buffers.read, share);
+    connection->read_turn = owners->schedule->turn;
+    return uv_buf_init((char *)owners->buffers->read, share);
 }
 
 static bool in_append(struct server_connection *connection, const uint8_t *bytes, size_t len) {
@@ -82,7 +100,7 @@ static void in_free(struct server_connection *connection) {
 static bool may_take(const struct server_connection *connection) {
     return !connection->closing && !connection->lost && !connection->leaving &&
            connection->client.queue == NULL && !connection->client.waits &&
-           connection->client.inflight < server_slots_share(&connection->server->slots) &&
+           connection->client.inflight < server_slots_share(connection->client.owners->slots) &&
            server_output_waiting(connection) < SERVER_OUT_SOFT;
 }
 
@@ -90,9 +108,9 @@ static bool may_take(const struct server_connection *connection) {
  * page. The rest of its bytes is not examined, and no reply tells the page anything. */
 static void hang_up(struct server_connection *connection) {
     char address[TRANSPORT_PEER_MAX];
-    connection->server->counters.dropped[SERVER_DROP_FOREIGN]++;
+    connection->client.owners->counters->dropped[SERVER_DROP_FOREIGN]++;
     connection->lost = true;
-    if (server_connections_tell(&connection->server->connections)) {
+    if (server_connections_tell(connection->client.owners->connections)) {
         transport_name(&connection->transport, address);
         server_log("client_dropped", "id=%llu reason=%s addr=%s",
                    (unsigned long long)connection->id, server_drop_name(SERVER_DROP_FOREIGN),
@@ -116,7 +134,7 @@ static enum server_step protocol_error(struct server_connection *connection,
     } else {
         server_reply_error(connection, "ERR Protocol error: %s", request->error);
     }
-    connection->server->counters.rejected[SERVER_REJECT_PROTOCOL]++;
+    connection->client.owners->counters->rejected[SERVER_REJECT_PROTOCOL]++;
     connection->leaving = true;
     return SERVER_DONE;
 }
@@ -136,15 +154,15 @@ static bool share_is_over(struct server_connection *connection) {
  * *ret_blocked tells whether the rest begins with a complete request that has to wait. */
 static size_t serve(struct server_connection *connection, const uint8_t *data, size_t len,
                     bool *ret_blocked) {
-    struct server *server = connection->server;
+    struct server_owners *owners = connection->client.owners;
     size_t at = 0;
     *ret_blocked = true;
     schedule_share_begin(&connection->client);
     while (may_take(connection)) {
         struct protocol_request request;
         enum protocol_parse parse =
-            protocol_request_parse(&connection->parser, data + at, len - at, server->buffers.line,
-                                   server->buffers.argv, SERVER_ARGS_MAX, &request);
+            protocol_request_parse(&connection->parser, data + at, len - at, owners->buffers->line,
+                                   owners->buffers->argv, SERVER_ARGS_MAX, &request);
         enum server_step step = SERVER_DONE;
         if (parse == PROTOCOL_MORE) {
             *ret_blocked = schedule_share_is_large(&connection->client);
@@ -159,7 +177,8 @@ static size_t serve(struct server_connection *connection, const uint8_t *data, s
                 return len;
             }
         } else if (request.argc > 0) {
-            step = server_dispatch(connection, server->buffers.argv, request.argc, request.is_line);
+            step =
+                server_dispatch(connection, owners->buffers->argv, request.argc, request.is_line);
         }
         if (step == SERVER_WAIT) {
             return at;
@@ -196,13 +215,13 @@ static void after_serving(struct server_connection *connection, bool blocked) {
     if (blocked || connection->in_len == 0) {
         connection->unfinished_ms = 0;
     } else if (connection->unfinished_ms == 0) {
-        connection->unfinished_ms = uv_now(&connection->server->loop);
+        connection->unfinished_ms = uv_now(connection->client.owners->loop);
     }
     if (connection->ended && !blocked) {
         connection->leaving = true;
     }
     if (connection->leaving && server_connection_quiet(connection)) {
-        if (!connection->server->stop.draining || !server_output_unsent(connection)) {
+        if (!connection->client.owners->stop->draining || !server_output_unsent(connection)) {
             server_connection_close(connection);
             return;
         }
@@ -226,7 +245,7 @@ void server_connection_run(struct server_connection *connection) {
         connection->in_len -= (uint32_t)used;
         if (used > 0) {
             connection->unfinished_ms = 0;
-            connection->active_ms = uv_now(&connection->server->loop);
+            connection->active_ms = uv_now(connection->client.owners->loop);
         }
         if (connection->in_len == 0) {
             in_free(connection);
@@ -253,7 +272,7 @@ static void read_some(void *owner, const uint8_t *data, ssize_t count) {
         /* The client may have closed only its side, so its earlier requests are still answered. But
          * it leaves the line, as a client of Redis leaves BLPOP. */
         connection->ended = true;
-        server_parked_end(&connection->server->parked, &connection->client);
+        server_parked_end(connection->client.owners->parked, &connection->client);
         server_connection_run(connection);
         return;
     }
@@ -271,9 +290,9 @@ static void read_some(void *owner, const uint8_t *data, ssize_t count) {
         }
         return;
     }
-    connection->active_ms = uv_now(&connection->server->loop);
+    connection->active_ms = uv_now(connection->client.owners->loop);
     connection->client.begun_ns = uv_hrtime();
-    connection->server->counters.bytes_in += (uint64_t)count;
+    connection->client.owners->counters->bytes_in += (uint64_t)count;
     if (connection->in_len > 0) {
         if (!in_append(connection, data, (size_t)count)) {
             close_for_memory(connection);
@@ -304,24 +323,24 @@ static void written(void *owner, int status) {
 
 static void closed(void *owner) {
     struct server_connection *connection = owner;
-    struct server *server = connection->server;
+    struct server_owners *owners = connection->client.owners;
     server_output_drop(connection);
     in_free(connection);
     TN_ASSERT(connection->memory == 0);
-    if (server->connections.looking == connection) {
-        server->connections.looking = LIST_NEXT(connection, place);
+    if (owners->connections->looking == connection) {
+        owners->connections->looking = LIST_NEXT(connection, place);
     }
-    if (server->connections.parting == connection) {
-        server->connections.parting = LIST_NEXT(connection, place);
+    if (owners->connections->parting == connection) {
+        owners->connections->parting = LIST_NEXT(connection, place);
     }
-    if (server->connections.judging == connection) {
-        server->connections.judging = LIST_NEXT(connection, place);
+    if (owners->connections->judging == connection) {
+        owners->connections->judging = LIST_NEXT(connection, place);
     }
     LIST_REMOVE(connection, place);
     memset(connection, 0, sizeof *connection);
-    LIST_INSERT_HEAD(&server->connections.free, connection, place);
-    server->connections.count--;
-    server_stop_check(server);
+    LIST_INSERT_HEAD(&owners->connections->free, connection, place);
+    owners->connections->count--;
+    server_stop_check(owners);
 }
 
 void server_connection_close(struct server_connection *connection) {
@@ -340,7 +359,7 @@ static void client_run(struct server_client *client) {
 
 /* Disconnects a client that the changed settings of TLS do not admit. */
 static void turn_out(struct server_connection *connection) {
-    if (server_connections_tell(&connection->server->connections)) {
+    if (server_connections_tell(connection->client.owners->connections)) {
         server_log("client_dropped", "id=%llu reason=certificate",
                    (unsigned long long)connection->id);
     }
@@ -350,11 +369,11 @@ static void turn_out(struct server_connection *connection) {
 /* The TLS handshake is complete: a client certificate may name a user. */
 static void established(void *owner) {
     struct server_connection *connection = owner;
-    struct server *server = connection->server;
-    server_users_look(server);
-    connection->arrived = server_tls_login(&connection->transport, &server->access);
+    struct server_owners *owners = connection->client.owners;
+    server_users_look(owners);
+    connection->arrived = server_tls_login(&connection->transport, owners->access);
     connection->client.login = connection->arrived;
-    if (!server_tls_admits_new(&server->tls, &connection->transport, &server->access,
+    if (!server_tls_admits_new(owners->tls, &connection->transport, owners->access,
                                &connection->arrived)) {
         turn_out(connection);
     }
@@ -366,26 +385,26 @@ static const struct transport_calls transport_calls = {.buffer = read_buffer,
                                                        .established = established,
                                                        .closed = closed};
 
-static struct server_connection *connection_new(struct server *server, enum transport_kind kind) {
-    struct server_connection *connection = LIST_FIRST(&server->connections.free);
-    if (server_clients(server) >= server->options.connections_max) {
+static struct server_connection *connection_new(struct server_owners *owners,
+                                                enum transport_kind kind) {
+    struct server_connection *connection = LIST_FIRST(&owners->connections->free);
+    if (server_clients(owners) >= owners->options->connections_max) {
         return NULL;
     }
     if (connection != NULL) {
         LIST_REMOVE(connection, place);
     } else {
-        connection = &server->connections.of[server->connections.touched++];
+        connection = &owners->connections->of[owners->connections->touched++];
     }
     memset(connection, 0, sizeof *connection);
-    connection->server = server;
-    server_client_init(&connection->client, server, client_run);
-    connection->output = &server->output;
-    connection->streams = &server->streams;
-    connection->id = ++server->connections.next_id;
-    connection->created_ms = connection->active_ms = uv_now(&server->loop);
-    LIST_INSERT_HEAD(&server->connections.live, connection, place);
-    server->connections.count++;
-    transport_init(&connection->transport, &server->loop, kind, &transport_calls, connection);
+    server_client_init(&connection->client, owners, client_run);
+    connection->output = owners->output;
+    connection->streams = owners->streams;
+    connection->id = ++owners->connections->next_id;
+    connection->created_ms = connection->active_ms = uv_now(owners->loop);
+    LIST_INSERT_HEAD(&owners->connections->live, connection, place);
+    owners->connections->count++;
+    transport_init(&connection->transport, owners->loop, kind, &transport_calls, connection);
     return connection;
 }
 
@@ -394,7 +413,7 @@ static void refused(void *owner) {
 }
 
 /* Refuses a client because there are too many, and disconnects it. */
-static void refuse(struct server *server, struct server_listener *listener) {
+static void refuse(struct server_owners *owners, struct server_listener *listener) {
     static const char text[] = "-ERR max number of clients reached\r\n";
     static const struct transport_calls calls = {.closed = refused};
     struct transport *transport = malloc(sizeof *transport);
@@ -403,12 +422,12 @@ static void refuse(struct server *server, struct server_listener *listener) {
         listener->waiting = true;
         return;
     }
-    transport_init(transport, &server->loop, listener->socket.kind, &calls, transport);
+    transport_init(transport, owners->loop, listener->socket.kind, &calls, transport);
     if (transport_accept(transport, &listener->socket) == 0 &&
         listener->socket.kind != TRANSPORT_TLS) {
         (void)transport_try_write(transport, text, sizeof text - 1);
     }
-    server->counters.rejected[SERVER_REJECT_CONNECTIONS]++;
+    owners->counters->rejected[SERVER_REJECT_CONNECTIONS]++;
     transport_close(transport);
 }
 
@@ -418,21 +437,21 @@ static void peer_find(struct server_connection *connection) {
     if (connection->transport.kind == TRANSPORT_UNIX) {
         bool known = transport_peer(&connection->transport, &peer);
         connection->arrived.user =
-            known ? access_peer(&connection->server->access, peer.uid) : &access_stranger;
+            known ? access_peer(connection->client.owners->access, peer.uid) : &access_stranger;
         connection->client.login = connection->arrived;
     }
 }
 
-void server_connection_accept(struct server *server, struct server_listener *listener) {
-    struct server_connection *connection = connection_new(server, listener->socket.kind);
+void server_connection_accept(struct server_owners *owners, struct server_listener *listener) {
+    struct server_connection *connection = connection_new(owners, listener->socket.kind);
     if (connection == NULL) {
-        refuse(server, listener);
+        refuse(owners, listener);
         return;
     }
-    server->counters.connections++;
+    owners->counters->connections++;
     if (transport_accept(&connection->transport, &listener->socket) != 0 ||
         (listener->socket.kind == TRANSPORT_TLS &&
-         !transport_tls_begin(&connection->transport, &server->tls))) {
+         !transport_tls_begin(&connection->transport, owners->tls))) {
         server_connection_close(connection);
         return;
     }
@@ -456,8 +475,9 @@ bool server_connections_tell(struct server_connections *connections) {
 }
 
 static void drop(struct server_connection *connection, enum server_drop reason) {
-    connection->server->counters.dropped[reason]++;
-    if (reason != SERVER_DROP_IDLE && server_connections_tell(&connection->server->connections)) {
+    connection->client.owners->counters->dropped[reason]++;
+    if (reason != SERVER_DROP_IDLE &&
+        server_connections_tell(connection->client.owners->connections)) {
         server_log("client_dropped", "id=%llu reason=%s unsent=%zu unfinished=%u",
                    (unsigned long long)connection->id, server_drop_name(reason),
                    server_output_waiting(connection), connection->in_len);
@@ -466,8 +486,8 @@ static void drop(struct server_connection *connection, enum server_drop reason) 
 }
 
 void server_connection_overflow(struct server_connection *connection) {
-    connection->server->counters.dropped[SERVER_DROP_SLOW]++;
-    if (server_connections_tell(&connection->server->connections)) {
+    connection->client.owners->counters->dropped[SERVER_DROP_SLOW]++;
+    if (server_connections_tell(connection->client.owners->connections)) {
         server_log("client_dropped", "id=%llu reason=output unsent=%zu",
                    (unsigned long long)connection->id, server_output_waiting(connection));
     }
@@ -478,8 +498,8 @@ void server_connection_overflow(struct server_connection *connection) {
  * none. A client that was served before may pause in the middle of a request while it reads
  * replies. False: the client stays. */
 static bool look(struct server_connection *c) {
-    const struct server_options *options = &c->server->options;
-    uint64_t now = uv_now(&c->server->loop);
+    const struct server_options *options = c->client.owners->options;
+    uint64_t now = uv_now(c->client.owners->loop);
     uint64_t slow = (uint64_t)options->slow_seconds * 1000;
     uint64_t idle = (uint64_t)options->idle_seconds * 1000;
     /* Waits for the answer to an earlier request. */
@@ -518,7 +538,7 @@ static bool is_in_line(const struct server_client *client) {
 static bool has_lost_access(const struct server_connection *c) {
     const struct access_user *user = c->client.login.user;
     return user != &access_stranger &&
-           access_user_of(&c->server->access, &c->client.login)->role == PROTOCOL_NOBODY &&
+           access_user_of(c->client.owners->access, &c->client.login)->role == PROTOCOL_NOBODY &&
            (user != NULL || c->subscriber != NULL || is_in_line(&c->client));
 }
 
@@ -532,8 +552,8 @@ static void access_lost(struct server_connection *c) {
     }
 }
 
-void server_connections_review(struct server *server) {
-    for (struct server_connection *c = LIST_FIRST(&server->connections.live); c != NULL;
+void server_connections_review(struct server_owners *owners) {
+    for (struct server_connection *c = LIST_FIRST(&owners->connections->live); c != NULL;
          c = LIST_NEXT(c, place)) {
         if (!c->closing && has_lost_access(c)) {
             access_lost(c);
@@ -542,69 +562,69 @@ void server_connections_review(struct server *server) {
 }
 
 /* New connections are put at the head of the list, and are judged when their handshake ends. */
-void server_connections_judge(struct server *server) {
-    server->connections.judging = LIST_FIRST(&server->connections.live);
-    schedule_soon(&server->schedule);
+void server_connections_judge(struct server_owners *owners) {
+    owners->connections->judging = LIST_FIRST(&owners->connections->live);
+    schedule_soon(owners->schedule);
 }
 
-bool server_connections_judge_step(struct server *server) {
-    for (uint32_t i = 0; i < SERVER_TLS_JUDGED && server->connections.judging != NULL; i++) {
-        struct server_connection *c = server->connections.judging;
-        server->connections.judging = LIST_NEXT(c, place);
+bool server_connections_judge_step(struct server_owners *owners) {
+    for (uint32_t i = 0; i < SERVER_TLS_JUDGED && owners->connections->judging != NULL; i++) {
+        struct server_connection *c = owners->connections->judging;
+        owners->connections->judging = LIST_NEXT(c, place);
         if (!c->closing && transport_tls_is_established(&c->transport) &&
-            !server_tls_admits(&server->tls, &c->transport, &server->access, &c->arrived)) {
+            !server_tls_admits(owners->tls, &c->transport, owners->access, &c->arrived)) {
             turn_out(c);
         }
     }
-    return server->connections.judging != NULL;
+    return owners->connections->judging != NULL;
 }
 
 /* New connections are put at the head of the list, so the step never closes them. */
-void server_connections_part(struct server *server) {
-    server->connections.parting = LIST_FIRST(&server->connections.live);
-    schedule_soon(&server->schedule);
+void server_connections_part(struct server_owners *owners) {
+    owners->connections->parting = LIST_FIRST(&owners->connections->live);
+    schedule_soon(owners->schedule);
 }
 
-bool server_connections_part_step(struct server *server) {
-    for (uint32_t i = 0; i < SERVER_LOOKS_MAX && server->connections.parting != NULL; i++) {
-        struct server_connection *c = server->connections.parting;
-        server->connections.parting = LIST_NEXT(c, place);
+bool server_connections_part_step(struct server_owners *owners) {
+    for (uint32_t i = 0; i < SERVER_LOOKS_MAX && owners->connections->parting != NULL; i++) {
+        struct server_connection *c = owners->connections->parting;
+        owners->connections->parting = LIST_NEXT(c, place);
         if (!c->closing && !c->client.stale && (c->subscriber == NULL || c->for_owner)) {
             /* Requests that were read are answered, also those that wait for a turn. */
             c->ended = true;
             server_connection_run(c);
         }
     }
-    return server->connections.parting != NULL;
+    return owners->connections->parting != NULL;
 }
 
 /* One bounded step, because checking and disconnecting thousands of clients takes milliseconds. The
  * first step only begins: after a standstill of the loop, pending input is read before any client
  * counts as idle. */
-void server_connections_look(struct server *server) {
+void server_connections_look(struct server_owners *owners) {
     uint32_t drops = 0;
-    if (server->connections.look_due) {
-        server->connections.look_due = false;
-        server->connections.looking = LIST_FIRST(&server->connections.live);
+    if (owners->connections->look_due) {
+        owners->connections->look_due = false;
+        owners->connections->looking = LIST_FIRST(&owners->connections->live);
         return;
     }
     for (uint32_t i = 0; i < SERVER_LOOKS_MAX && drops < SERVER_DROPS_MAX; i++) {
-        struct server_connection *c = server->connections.looking;
+        struct server_connection *c = owners->connections->looking;
         if (c == NULL) {
             return;
         }
-        server->connections.looking = LIST_NEXT(c, place);
+        owners->connections->looking = LIST_NEXT(c, place);
         drops += look(c);
     }
 }
 
-void server_connections_check(struct server *server) {
-    if (server->connections.drops_untold > 0) {
-        server_log("clients_dropped", "more=%u", server->connections.drops_untold);
+void server_connections_check(struct server_owners *owners) {
+    if (owners->connections->drops_untold > 0) {
+        server_log("clients_dropped", "more=%u", owners->connections->drops_untold);
     }
-    server->connections.drops_told = server->connections.drops_untold = 0;
-    if (server->connections.looking == NULL) {
-        server->connections.look_due = true;
-        schedule_soon(&server->schedule);
+    owners->connections->drops_told = owners->connections->drops_untold = 0;
+    if (owners->connections->looking == NULL) {
+        owners->connections->look_due = true;
+        schedule_soon(owners->schedule);
     }
 }

@@ -16,7 +16,6 @@ struct server_subscriber;
 struct server_connection {
     struct server_client client;
     struct transport transport;
-    struct server *server;
     struct server_output *output;
     struct server_streams *streams;
     LIST_ENTRY(server_connection) place; /* place in the list of live connections or of free ones */
@@ -75,7 +74,7 @@ struct server_connections {
 };
 
 /* Accepts the client that waits at the listener. */
-void server_connection_accept(struct server *server, struct server_listener *listener);
+void server_connection_accept(struct server_owners *owners, struct server_listener *listener);
 /* Serves the requests that have been read, then sends the replies. */
 void server_connection_run(struct server_connection *connection);
 void server_connection_close(struct server_connection *connection);
@@ -88,20 +87,20 @@ void server_connection_give(struct server_connection *connection, size_t bytes);
 
 /* The first is called every second, the second in each turn of the loop until the check is
  * complete. */
-void server_connections_check(struct server *server);
-void server_connections_look(struct server *server);
+void server_connections_check(struct server_owners *owners);
+void server_connections_look(struct server_owners *owners);
 /* After this node has lost the log: answers the requests of all connections and closes them, except
  * those that sent READONLY or only subscribe. The first function begins. The second is called in
  * each turn of the loop and returns true while there is more to do. */
-void server_connections_part(struct server *server);
-bool server_connections_part_step(struct server *server);
+void server_connections_part(struct server_owners *owners);
+bool server_connections_part_step(struct server_owners *owners);
 /* Closes the connections of users that were removed or whose secret was changed. */
-void server_connections_review(struct server *server);
+void server_connections_review(struct server_owners *owners);
 /* After a reload: disconnects TLS clients that the new settings would not admit. The first
  * function begins. The second is called in each turn of the loop and returns true while there is
  * more to do. */
-void server_connections_judge(struct server *server);
-bool server_connections_judge_step(struct server *server);
+void server_connections_judge(struct server_owners *owners);
+bool server_connections_judge_step(struct server_owners *owners);
 /* Whether to log one more disconnection. Beyond a limit for each second, disconnections are only
  * counted. */
 bool server_connections_tell(struct server_connections *connections);

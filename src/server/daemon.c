@@ -1,47 +1,51 @@
 /* What daemon.h promises. */
 #include "server/daemon.h"
 
+#include "server/access.h"
 #include "server/log_line.h"
-#include "server/parts.h"
+#include "server/owners.h"
+#include "server/server.h"
+#include "server/stop.h"
 #include "server/tls_watch.h"
+#include "server/users.h"
 
-static void reload_begin(struct server *server);
+static void reload_begin(struct server_owners *owners);
 
-static void users_take(struct server *server) {
-    if (!access_configure(&server->access, server->options.users, server->options.user_count)) {
+static void users_take(struct server_owners *owners) {
+    if (!access_configure(owners->access, owners->options->users, owners->options->user_count)) {
         server_log("users_failed", "reason=\"no memory; the log-in is refused\"");
     }
-    server_users_again(server);
+    server_users_again(owners);
 }
 
 static void reload_work(uv_work_t *work) {
-    struct server *server = work->data;
-    server->options.hooks.reload(server->options.hooks.ctx);
+    struct server_owners *owners = work->data;
+    owners->options->hooks.reload(owners->options->hooks.ctx);
 }
 
 static void reload_done(uv_work_t *work, int status) {
-    struct server *server = work->data;
+    struct server_owners *owners = work->data;
     (void)status; /* libuv never cancels it */
-    server->daemon.reloading = false;
-    server->options.sensors_changed = false;
-    server->options.hooks.reloaded(server->options.hooks.ctx, &server->options);
-    users_take(server);
-    server_tls_reload(server);
-    server_tls_judge(server);
-    if (server->options.sensors_changed && server->owners.supervisor != NULL) {
-        supervisor_defaults_set(server->owners.supervisor, &server->options.sensors->defaults);
+    owners->daemon->reloading = false;
+    owners->daemon->options->sensors_changed = false;
+    owners->options->hooks.reloaded(owners->options->hooks.ctx, owners->daemon->options);
+    users_take(owners);
+    server_tls_reload(owners);
+    server_tls_judge(owners);
+    if (owners->options->sensors_changed && owners->supervisor != NULL) {
+        supervisor_defaults_set(owners->supervisor, &owners->options->sensors->defaults);
     }
-    if (server->daemon.reload_again) {
-        reload_begin(server);
+    if (owners->daemon->reload_again) {
+        reload_begin(owners);
     }
 }
 
-static void reload_begin(struct server *server) {
-    server->daemon.reload_again = server->daemon.reloading;
-    if (!server->daemon.reloading && !server->stop.draining) {
-        server->daemon.reloading = true;
-        server->daemon.reload.data = server;
-        (void)uv_queue_work(&server->loop, &server->daemon.reload, reload_work, reload_done);
+static void reload_begin(struct server_owners *owners) {
+    owners->daemon->reload_again = owners->daemon->reloading;
+    if (!owners->daemon->reloading && !owners->stop->draining) {
+        owners->daemon->reloading = true;
+        owners->daemon->reload.data = owners;
+        (void)uv_queue_work(owners->loop, &owners->daemon->reload, reload_work, reload_done);
     }
 }
 
@@ -51,23 +55,24 @@ static void on_hangup(uv_signal_t *signal, int number) {
 }
 
 static void on_alive(uv_timer_t *timer) {
-    struct server *server = timer->data;
+    struct server_owners *owners = timer->data;
     struct engine_stats stats;
-    engine_stats_read(server->engine, &stats);
+    engine_stats_read(owners->engine, &stats);
     if (stats.stopped == TN_R_OK) {
-        server->options.hooks.alive(server->options.hooks.ctx);
+        owners->options->hooks.alive(owners->options->hooks.ctx);
     }
 }
 
-void server_daemon_start(struct server *server) {
-    const struct server_hooks *hooks = &server->options.hooks;
-    (void)uv_signal_init(&server->loop, &server->daemon.sighup);
-    (void)uv_timer_init(&server->loop, &server->daemon.alive);
-    server->daemon.sighup.data = server->daemon.alive.data = server;
+void server_daemon_start(struct server_owners *owners, struct server_options *options) {
+    owners->daemon->options = options;
+    const struct server_hooks *hooks = &owners->options->hooks;
+    (void)uv_signal_init(owners->loop, &owners->daemon->sighup);
+    (void)uv_timer_init(owners->loop, &owners->daemon->alive);
+    owners->daemon->sighup.data = owners->daemon->alive.data = owners;
     if (hooks->reload != NULL) {
-        (void)uv_signal_start(&server->daemon.sighup, on_hangup, SIGHUP);
+        (void)uv_signal_start(&owners->daemon->sighup, on_hangup, SIGHUP);
     }
     if (hooks->alive != NULL && hooks->alive_ms > 0) {
-        (void)uv_timer_start(&server->daemon.alive, on_alive, hooks->alive_ms, hooks->alive_ms);
+        (void)uv_timer_start(&owners->daemon->alive, on_alive, hooks->alive_ms, hooks->alive_ms);
     }
 }

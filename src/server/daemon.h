@@ -9,15 +9,17 @@
 #include <stdbool.h>
 #include <uv.h>
 
-struct server;
+struct server_options;
+struct server_owners;
 
 struct server_daemon {
+    struct server_options *options; /* a reload changes them */
     uv_signal_t sighup;
     uv_timer_t alive;
     uv_work_t reload;
     bool reloading, reload_again;
 };
 
-void server_daemon_start(struct server *server);
+void server_daemon_start(struct server_owners *owners, struct server_options *options);
 
 #endif

@@ -1,8 +1,23 @@
 /* Finds the command of a request, checks the number of its words, and calls its handler. */
+#include "server/dispatch.h"
+
 #include <sodium.h>
 #include <string.h>
 
-#include "server/parts.h"
+#include "server/access.h"
+#include "server/buffers.h"
+#include "server/connection.h"
+#include "server/count.h"
+#include "server/handler.h"
+#include "server/jobs.h"
+#include "server/memory.h"
+#include "server/output.h"
+#include "server/owners.h"
+#include "server/reads.h"
+#include "server/request.h"
+#include "server/schedule.h"
+#include "server/users.h"
+#include "server/write.h"
 
 /* The text of Redis, which clients parse to find out what a server supports. */
 static void reply_unknown(struct server_connection *connection, const struct tn_bytes *argv,
@@ -79,7 +94,7 @@ static enum server_step dispatch_transaction(struct server_connection *connectio
         server_reply_error(connection, "%s %s", aborts ? "EXECABORT" : "ERR", text);
         connection->in_multi = word == MULTI;
     }
-    connection->server->counters.rejected[SERVER_REJECT_UNKNOWN_COMMAND]++;
+    connection->client.owners->counters->rejected[SERVER_REJECT_UNKNOWN_COMMAND]++;
     return SERVER_DONE;
 }
 
@@ -106,8 +121,8 @@ static enum server_step dispatch_bad(struct server_connection *connection,
         return SERVER_WAIT;
     }
     bool unknown = row == NULL && argc <= SERVER_ARGS_MAX && !(container && argc == 1);
-    connection->server->counters
-        .rejected[unknown ? SERVER_REJECT_UNKNOWN_COMMAND : SERVER_REJECT_ARGUMENTS]++;
+    connection->client.owners->counters
+        ->rejected[unknown ? SERVER_REJECT_UNKNOWN_COMMAND : SERVER_REJECT_ARGUMENTS]++;
     if (argc > SERVER_ARGS_MAX) {
         server_reply_error(connection, "ERR more than %u arguments", SERVER_ARGS_MAX);
     } else if (row != NULL) {
@@ -160,7 +175,7 @@ static enum server_step dispatch_forbidden(struct server_connection *connection,
                            "NOPERM this user has no permissions to run the '%s' command", name);
     }
     /* server_reply_error has counted it as an error already. */
-    connection->server->counters.refusals[row->id][code]++;
+    connection->client.owners->counters->refusals[row->id][code]++;
     return SERVER_DONE;
 }
 
@@ -178,7 +193,7 @@ static enum server_step dispatch_not_as_line(struct server_connection *connectio
         return SERVER_WAIT;
     }
     protocol_command_full_name(row, name);
-    connection->server->counters.rejected[SERVER_REJECT_LINE]++;
+    connection->client.owners->counters->rejected[SERVER_REJECT_LINE]++;
     server_reply_error(
         connection,
         "ERR '%s' is not allowed as an inline command, only reads are; send it as an array, as "
@@ -214,7 +229,7 @@ static bool must_wait(struct server_connection *connection, const struct protoco
 static enum server_step dispatch_session(struct server_connection *connection,
                                          const struct protocol_command *row,
                                          const struct tn_bytes *argv, uint32_t argc) {
-    struct server_counters *counters = &connection->server->counters;
+    struct server_counters *counters = connection->client.owners->counters;
     enum server_step step = server_handlers[row->id].session(connection, argv, argc);
     if (step == SERVER_DONE) {
         counters->calls[row->id]++;
@@ -280,15 +295,15 @@ enum server_step server_dispatch(struct server_connection *connection, const str
     bool container;
     uint32_t stored = argc < SERVER_ARGS_MAX ? argc : SERVER_ARGS_MAX;
     const struct protocol_command *row = protocol_command_find(argv, stored, &container);
-    struct server *server = connection->server;
+    struct server_owners *owners = connection->client.owners;
     enum server_step step;
     enum tn_result access = TN_R_OK;
-    int32_t arity = row != NULL ? server->buffers.arity[row->id] : 0;
+    int32_t arity = row != NULL ? owners->buffers->arity[row->id] : 0;
     bool bad = row == NULL || argc > SERVER_ARGS_MAX ||
                (arity > 0 ? argc != (uint32_t)arity : argc < (uint32_t)-arity);
     bool not_as_line = is_line && row != NULL && !may_be_line(row);
-    server_users_look(server);
-    const struct access_user *user = access_user_of(&server->access, &connection->client.login);
+    server_users_look(owners);
+    const struct access_user *user = access_user_of(owners->access, &connection->client.login);
     if (row != NULL) {
         access = access_role(user, (enum protocol_role)row->role);
     }
@@ -311,7 +326,7 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         connection->served |= access == TN_R_OK && row != NULL && row->role > PROTOCOL_NOBODY;
         connection->for_owner |= row != NULL && row->kind != PROTOCOL_CONNECTION &&
                                  !protocol_command_has(row, PROTOCOL_ANYWHERE);
-        server_page_end(&server->pages,
+        server_page_end(owners->pages,
                         /* A multi-step request that is refused in the middle has ended. */
                         &connection->client);
         server_scan_end(&connection->client);

@@ -3,10 +3,15 @@
  * Connections are accepted by http_socket.c and https.c and not by libmicrohttpd, since they share one
  * limit with those of RESP, and a client above it gets an answer. */
 #define _GNU_SOURCE 1 /* struct ucred */
+#include "server/access.h"
+#include "server/count.h"
 #include "server/http_listen.h"
 #include "server/http_parts.h"
 #include "server/listen_address.h"
-#include "server/parts.h"
+#include "server/owners.h"
+#include "server/schedule.h"
+#include "server/server.h"
+#include "server/stop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +26,8 @@
 /* Disconnects a client that does not complete its request in time. libmicrohttpd has a limit for
  * silent clients only, which one byte at a time evades. True: the client was disconnected. */
 static bool look(struct http_connection *c) {
-    const struct server *server = c->http->server;
-    uint64_t patience = (uint64_t)server->options.slow_seconds * 1000;
+    const struct server_owners *owners = c->http->owners;
+    uint64_t patience = (uint64_t)owners->options->slow_seconds * 1000;
     bool receiving = c->exchange == NULL || c->exchange->state == HTTP_RECEIVING;
     if (!receiving && c->exchange->stream != NULL) {
         http_stream_second(c->exchange);
@@ -32,7 +37,7 @@ static bool look(struct http_connection *c) {
         http_exchange_look(c->exchange);
         return false;
     }
-    bool over = receiving && uv_now(&server->loop) - c->since_ms >= patience;
+    bool over = receiving && uv_now(owners->loop) - c->since_ms >= patience;
     if (over) {
         (void)shutdown(c->socket, SHUT_RDWR);
     }
@@ -137,7 +142,7 @@ void http_run(struct http *http) {
     http_wire_run(http);
     if (http->draining && quiet(http)) {
         stop(http);
-        server_stop_check(http->server);
+        server_stop_check(http->owners);
     } else {
         rearm(http);
     }
@@ -173,7 +178,7 @@ static void peer_find(struct http_connection *connection) {
                  getsockopt(connection->socket, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
                  len == sizeof peer;
     connection->arrived.user =
-        known ? access_peer(&connection->http->server->access, peer.uid) : &access_stranger;
+        known ? access_peer(connection->http->owners->access, peer.uid) : &access_stranger;
 }
 
 /* A connection begins or ends; its struct is libmicrohttpd's socket context. */
@@ -189,7 +194,7 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
             return; /* its first request is refused */
         }
         connection->http = http;
-        connection->since_ms = uv_now(&http->server->loop);
+        connection->since_ms = uv_now(http->owners->loop);
         connection->socket = connection->client_socket = info->connect_fd;
         https_relay_find(connection);
         peer_find(connection);
@@ -200,7 +205,7 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
         }
         LIST_INSERT_HEAD(&http->connections, connection, place);
         http->connection_count++;
-        http->server->counters.http_connections++;
+        http->owners->counters->http_connections++;
         *socket_ctx = connection;
     } else if (connection != NULL) {
         if (http->looking == connection) {
@@ -214,8 +219,8 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
     }
 }
 
-void server_http_check(struct server *server) {
-    struct http *http = server->http;
+void server_http_check(struct server_owners *owners) {
+    struct http *http = owners->http;
     if (http == NULL || http->daemon == NULL) {
         return;
     }
@@ -229,8 +234,8 @@ void server_http_check(struct server *server) {
     http_run(http);
 }
 
-void server_http_review(struct server *server) {
-    struct http *http = server->http;
+void server_http_review(struct server_owners *owners) {
+    struct http *http = owners->http;
     if (http == NULL || http->daemon == NULL) {
         return;
     }
@@ -241,7 +246,7 @@ void server_http_review(struct server *server) {
             (void)shutdown(c->socket, SHUT_RDWR);
         }
         if (exchange == NULL ||
-            access_user_of(&server->access, &exchange->client.login)->role != PROTOCOL_NOBODY) {
+            access_user_of(owners->access, &exchange->client.login)->role != PROTOCOL_NOBODY) {
             continue; /* without a log-in, only clients that neither wait nor listen stay */
         }
         if (exchange->state == HTTP_WORKING && exchange->client.waits) {
@@ -262,23 +267,23 @@ static struct MHD_Daemon *daemon_start(struct http *http) {
             MHD_USE_PEDANTIC_CHECKS,
         0, NULL, NULL, http_exchange_request, http, MHD_OPTION_CONNECTION_LIMIT,
         HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_CONNECTION_BYTES,
-        MHD_OPTION_CONNECTION_TIMEOUT, http->server->options.slow_seconds,
+        MHD_OPTION_CONNECTION_TIMEOUT, http->owners->options->slow_seconds,
         MHD_OPTION_URI_LOG_CALLBACK, http_exchange_new, http, MHD_OPTION_NOTIFY_COMPLETED,
         http_exchange_end, http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
 }
 
-int server_http_start(struct server *server) {
+int server_http_start(struct server_owners *owners) {
     struct http *http = calloc(1, sizeof *http);
     if (http == NULL) {
         return UV_ENOMEM;
     }
-    http->server = server;
-    http->counters = &server->counters;
+    http->owners = owners;
+    http->counters = owners->counters;
     http->listeners[HTTP_LISTEN_TCP].socket = http->listeners[HTTP_LISTEN_UNIX].socket = -1;
     TAILQ_INIT(&http->queue);
     TAILQ_INIT(&http->paused);
     http->scratch = malloc(HTTP_SCRATCH_BYTES);
-    http->openapi = protocol_openapi_make(server->options.version, &http->openapi_len);
+    http->openapi = protocol_openapi_make(owners->options->version, &http->openapi_len);
     if (http->openapi != NULL) {
         http->openapi[http->openapi_len++] = '\n'; /* in place of its NUL: the length counts */
     }
@@ -292,38 +297,38 @@ int server_http_start(struct server *server) {
         free(http);
         return UV_ENOMEM;
     }
-    server->http = http;
+    owners->http = http;
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    (void)uv_poll_init(&server->loop, &http->epoll, info->epoll_fd);
-    (void)uv_timer_init(&server->loop, &http->timer);
-    (void)uv_idle_init(&server->loop, &http->soon);
+    (void)uv_poll_init(owners->loop, &http->epoll, info->epoll_fd);
+    (void)uv_timer_init(owners->loop, &http->timer);
+    (void)uv_idle_init(owners->loop, &http->soon);
     http->epoll.data = http->timer.data = http->soon.data = http;
     (void)uv_poll_start(&http->epoll, UV_READABLE, on_epoll);
     return 0;
 }
 
-uint32_t server_http_connections(const struct server *server) {
-    const struct http *http = server->http;
+uint32_t server_http_connections(const struct server_owners *owners) {
+    const struct http *http = owners->http;
     return http != NULL ? http->connection_count + http->alone_count : 0;
 }
 
-uint32_t server_http_streams(const struct server *server) {
-    return server->http != NULL ? server->http->stream_count : 0;
+uint32_t server_http_streams(const struct server_owners *owners) {
+    return owners->http != NULL ? owners->http->stream_count : 0;
 }
 
-bool server_http_stopped(const struct server *server) {
-    const struct http *http = server->http;
+bool server_http_stopped(const struct server_owners *owners) {
+    const struct http *http = owners->http;
     return http == NULL || (http->daemon == NULL && http->relay_count == 0);
 }
 
-void server_http_wake(struct server *server) {
-    if (server->http != NULL && server->http->resumed) {
-        http_run(server->http);
+void server_http_wake(struct server_owners *owners) {
+    if (owners->http != NULL && owners->http->resumed) {
+        http_run(owners->http);
     }
 }
 
-void server_http_drain(struct server *server) {
-    struct http *http = server->http;
+void server_http_drain(struct server_owners *owners) {
+    struct http *http = owners->http;
     if (http != NULL && http->daemon != NULL) {
         http->draining = true;
         http_listeners_stop(http);
@@ -339,8 +344,8 @@ void server_http_drain(struct server *server) {
     }
 }
 
-void server_http_stop(struct server *server) {
-    struct http *http = server->http;
+void server_http_stop(struct server_owners *owners) {
+    struct http *http = owners->http;
     if (http != NULL && http->daemon != NULL) {
         stop(http);
     }
@@ -349,12 +354,12 @@ void server_http_stop(struct server *server) {
     }
 }
 
-void server_http_free(struct server *server) {
-    if (server->http != NULL) {
-        free(server->http->sockets);
-        free(server->http->scratch);
-        http_gzip_stop(server->http);
-        free(server->http->openapi);
-        free(server->http);
+void server_http_free(struct server_owners *owners) {
+    if (owners->http != NULL) {
+        free(owners->http->sockets);
+        free(owners->http->scratch);
+        http_gzip_stop(owners->http);
+        free(owners->http->openapi);
+        free(owners->http);
     }
 }

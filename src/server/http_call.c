@@ -12,8 +12,21 @@
 #include "protocol/render.h"
 #include "protocol/text.h"
 #include "protocol/walk.h"
+#include "server/access.h"
+#include "server/buffers.h"
+#include "server/count.h"
+#include "server/handler.h"
 #include "server/http_parts.h"
-#include "server/parts.h"
+#include "server/jobs.h"
+#include "server/output.h"
+#include "server/owners.h"
+#include "server/reads.h"
+#include "server/request.h"
+#include "server/schedule.h"
+#include "server/server_role.h"
+#include "server/slots.h"
+#include "server/stop.h"
+#include "server/write.h"
 
 static const char json_type[] = "application/json";
 static const char problem_type[] = "application/problem+json";
@@ -215,7 +228,7 @@ static void answer_refusal(struct http_exchange *exchange, const struct protocol
     protocol_render_refusal(&w, code, detail);
     TN_ASSERT(!w.out.overflow);
     answer_call(exchange, row, &answer, text, w.out.len);
-    server_count_refusal(&exchange->client.server->counters, row->id, code);
+    server_count_refusal(exchange->client.owners->counters, row->id, code);
 }
 
 /* ---- Reads ---- */
@@ -248,12 +261,12 @@ static void answer_link(struct http_exchange *exchange, const struct protocol_ht
 
 static void call_read(struct http_exchange *exchange, struct server_request *request,
                       const struct protocol_http *http) {
-    struct server *server = exchange->client.server;
+    struct server_owners *owners = exchange->client.owners;
     struct server_answer answer;
-    struct protocol_writer w = {.out = tn_writer_of(server->output.bytes, SERVER_REPLY_MAX),
+    struct protocol_writer w = {.out = tn_writer_of(owners->output->bytes, SERVER_REPLY_MAX),
                                 .encoding = PROTOCOL_JSON};
     bool is_long = protocol_command_has(request->row, PROTOCOL_LONG);
-    TN_ASSERT(server->output.len == 0);
+    TN_ASSERT(owners->output->len == 0);
     if (is_long && schedule_must_yield(&exchange->client,
                                        protocol_command_has(request->row, PROTOCOL_SLICED))) {
         return;
@@ -265,13 +278,13 @@ static void call_read(struct http_exchange *exchange, struct server_request *req
         return;
     }
     if (is_long) {
-        schedule_slice_made(&server->schedule, w.out.len);
+        schedule_slice_made(owners->schedule, w.out.len);
     }
     if (w.out.overflow) {
         http_answer_problem(exchange, 413, "the reply is too large; use a smaller count");
         return;
     }
-    answer_call(exchange, request->row, &answer, server->output.bytes, w.out.len);
+    answer_call(exchange, request->row, &answer, owners->output->bytes, w.out.len);
     if (answer.code == TN_R_OK && answer.cursor > 0) {
         answer_link(exchange, http, answer.cursor);
     }
@@ -342,16 +355,16 @@ static void call_write(struct http_exchange *exchange, struct server_request *re
 /* Serves the words as a command, as if they had come over RESP. */
 static void call_words(struct http_exchange *exchange, const struct protocol_route *route,
                        const struct protocol_http *http) {
-    struct server *server = exchange->client.server;
+    struct server_owners *owners = exchange->client.owners;
     struct server_request request;
     char detail[PROTOCOL_DETAIL] = "";
     uint32_t argc = 0;
     enum tn_result code =
         protocol_http_words(route, http, exchange->connection->http->scratch, HTTP_SCRATCH_BYTES,
-                            server->buffers.argv, SERVER_ARGS_MAX, &argc, detail);
+                            owners->buffers->argv, SERVER_ARGS_MAX, &argc, detail);
     server_request_begin(&request, &exchange->client,
-                         access_user_of(&server->access, &exchange->client.login), route->row,
-                         server->buffers.argv, argc);
+                         access_user_of(owners->access, &exchange->client.login), route->row,
+                         owners->buffers->argv, argc);
     if (code != TN_R_OK) {
         answer_refusal(exchange, route->row, code, detail);
     } else if (route->row->kind == PROTOCOL_WRITE) {
@@ -361,7 +374,7 @@ static void call_words(struct http_exchange *exchange, const struct protocol_rou
     } else if (server_job_begin(&request) == SERVER_DONE) {
         http_call_done(exchange);
     }
-    server_count_ended(&server->counters); /* the command may have been answered at once */
+    server_count_ended(owners->counters); /* the command may have been answered at once */
 }
 
 /* Whether the request is for live events rather than a page. A page is requested by Accept, by
@@ -452,7 +465,7 @@ void http_call(struct http_exchange *exchange) {
         http_answer_problem(exchange, 400, "more than %u arguments", HTTP_ARGUMENTS_MAX);
     } else if (request.opid.len > HTTP_KEY_MAX) {
         http_answer_problem(exchange, 400, "an Idempotency-Key has at most %u bytes", HTTP_KEY_MAX);
-    } else if (exchange->client.server->stop.draining) {
+    } else if (exchange->client.owners->stop->draining) {
         answer_refusal(exchange, route.row, TN_R_CLOSED, NULL);
     } else if (stream) {
         http_stream_begin(exchange, &request);

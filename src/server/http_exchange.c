@@ -8,8 +8,13 @@
 
 #include "base/assert.h"
 #include "protocol/render.h"
+#include "server/access.h"
+#include "server/client.h"
+#include "server/count.h"
 #include "server/http_parts.h"
-#include "server/parts.h"
+#include "server/memory.h"
+#include "server/owners.h"
+#include "server/parked.h"
 #include "server/transport.h"
 
 static struct http_connection *connection_of(struct MHD_Connection *mhd) {
@@ -91,7 +96,7 @@ static void problem_answer(struct http_exchange *exchange, unsigned status, enum
     protocol_render_problem(&w, (int)status, outcome, MHD_get_reason_phrase_for(status), detail);
     TN_ASSERT(!w.out.overflow);
     answer_text(exchange, status, "application/problem+json", text, w.out.len);
-    exchange->client.server->counters.errors++;
+    exchange->client.owners->counters->errors++;
 }
 
 void http_answer_problem(struct http_exchange *exchange, unsigned status, const char *format, ...) {
@@ -110,7 +115,7 @@ void http_answer_unknown(struct http_exchange *exchange, unsigned status, const 
 void http_answer(struct http_exchange *exchange, unsigned status, const char *type,
                  const void *text, size_t len) {
     if (len > HTTP_ANSWER_SMALL &&
-        !server_memory_share(&exchange->client.server->memory, &exchange->memory, len)) {
+        !server_memory_share(exchange->client.owners->memory, &exchange->memory, len)) {
         http_answer_unknown(exchange, 503, server_no_room);
         header_add(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
         return;
@@ -123,8 +128,8 @@ static enum MHD_Result answer_queue(struct http_exchange *exchange) {
     if (exchange->broken) {
         return MHD_NO;
     }
-    exchange->client.server->counters
-        .http_answers[exchange->status < SERVER_HTTP_STATUSES ? exchange->status : 0]++;
+    exchange->client.owners->counters
+        ->http_answers[exchange->status < SERVER_HTTP_STATUSES ? exchange->status : 0]++;
     done = MHD_queue_response(exchange->mhd, exchange->status, exchange->response);
     MHD_destroy_response(exchange->response);
     exchange->response = NULL;
@@ -142,7 +147,7 @@ void http_exchange_wake(struct http_exchange *exchange) {
  * leaves the line. It may have closed only its side, so it is answered. */
 void http_exchange_look(struct http_exchange *exchange) {
     if (exchange->state == HTTP_WORKING && transport_ended(exchange->connection->socket)) {
-        server_parked_end(&exchange->client.server->parked, &exchange->client);
+        server_parked_end(exchange->client.owners->parked, &exchange->client);
     }
 }
 
@@ -160,7 +165,7 @@ static bool guarded(struct http_exchange *exchange) {
     const char *origin = http_header_in(exchange, MHD_HTTP_HEADER_ORIGIN);
     bool safe = strcmp(exchange->method, "GET") == 0 || strcmp(exchange->method, "HEAD") == 0 ||
                 strcmp(exchange->method, "OPTIONS") == 0;
-    if (host != NULL && !exchange->client.server->access.on && !http_host_is_ours(host)) {
+    if (host != NULL && !exchange->client.owners->access->on && !http_host_is_ours(host)) {
         http_answer_problem(
             exchange, 421,
             "Host is '%.100s': without users, only requests to localhost or a loopback address "
@@ -216,7 +221,7 @@ void *http_exchange_new(void *ctx, const char *uri, struct MHD_Connection *mhd) 
     if (exchange == NULL) {
         return NULL;
     }
-    server_client_init(&exchange->client, http->server, exchange_run);
+    server_client_init(&exchange->client, http->owners, exchange_run);
     exchange->client.encoding = PROTOCOL_JSON;
     exchange->client.socket = connection->client_socket;
     exchange->client.secure = connection->secure;
@@ -345,12 +350,12 @@ void http_exchange_end(void *ctx, struct MHD_Connection *mhd, void **exchange_ct
     http_stream_leave(exchange);
     http_seed_leave(exchange);
     body_free(exchange);
-    server_memory_return(&exchange->client.server->memory, &exchange->memory, exchange->memory);
+    server_memory_return(exchange->client.owners->memory, &exchange->memory, exchange->memory);
     if (exchange->response != NULL) {
         MHD_destroy_response(exchange->response);
     }
     exchange->connection->exchange = NULL;
-    exchange->connection->since_ms = uv_now(&exchange->client.server->loop);
+    exchange->connection->since_ms = uv_now(exchange->client.owners->loop);
     free(exchange);
 }
 

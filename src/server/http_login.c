@@ -7,8 +7,11 @@
 #include <strings.h>
 
 #include "protocol/render.h"
+#include "server/access.h"
 #include "server/http_parts.h"
-#include "server/parts.h"
+#include "server/login.h"
+#include "server/owners.h"
+#include "server/users.h"
 
 #define CREDENTIALS_MAX (KERNEL_USER_MAX + 1 + ACCESS_SECRET_MAX)
 
@@ -64,7 +67,7 @@ static bool login(struct http_exchange *exchange) {
     enum server_login_step step = SERVER_LOGIN_BAD;
     if (colon != NULL) {
         size_t name = (size_t)(colon - credentials);
-        step = server_login(&exchange->client.server->logins, &exchange->client,
+        step = server_login(exchange->client.owners->logins, &exchange->client,
                             tn_bytes_of(credentials, name), tn_bytes_of(colon + 1, len - name - 1));
     }
     sodium_memzero(credentials, sizeof credentials);
@@ -84,19 +87,19 @@ static bool login(struct http_exchange *exchange) {
 bool http_arrived_is_void(const struct http_connection *connection) {
     const struct access_login *arrived = &connection->arrived;
     return arrived->user != NULL && !arrived->user->is_fixed &&
-           access_user_of(&connection->http->server->access, arrived)->role == PROTOCOL_NOBODY;
+           access_user_of(connection->http->owners->access, arrived)->role == PROTOCOL_NOBODY;
 }
 
 bool http_access(struct http_exchange *exchange, enum protocol_role role) {
-    struct server *server = exchange->client.server;
-    server_users_look(server);
-    if (role == PROTOCOL_NOBODY || (!server->access.on && exchange->client.login.user == NULL)) {
+    struct server_owners *owners = exchange->client.owners;
+    server_users_look(owners);
+    if (role == PROTOCOL_NOBODY || (!owners->access->on && exchange->client.login.user == NULL)) {
         return true;
     }
-    if (server->access.on && !login(exchange)) {
+    if (owners->access->on && !login(exchange)) {
         return false;
     }
-    const struct access_user *user = access_user_of(&server->access, &exchange->client.login);
+    const struct access_user *user = access_user_of(owners->access, &exchange->client.login);
     enum tn_result code = access_role(user, role);
     if (code != TN_R_OK) {
         http_answer_refusal(exchange, code, NULL);

@@ -10,8 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/access.h"
 #include "server/http_parts.h"
-#include "server/parts.h"
+#include "server/metrics.h"
+#include "server/owners.h"
+#include "server/schedule.h"
+#include "server/server.h"
+#include "server/server_role.h"
+#include "server/stop.h"
 
 static const char text_type[] = "text/plain; charset=utf-8";
 
@@ -30,16 +36,16 @@ static void check_add(struct tn_writer *w, const char *name, bool good, const ch
 /* A disk call that takes longer than this has stalled: writes wait for an unknown time. */
 #define STALLED_NS (5ull * 1000000000u)
 
-static bool owns_log(struct server *server) {
-    const struct os *os = server->options.os;
+static bool owns_log(struct server_owners *owners) {
+    const struct os *os = owners->options->os;
     struct engine_standing standing;
-    engine_standing_read(server->engine, &standing);
+    engine_standing_read(owners->engine, &standing);
     return standing.role == ENGINE_LEADING &&
-           engine_owned_until(server->engine) > os->clock_boot_ms(os->ctx);
+           engine_owned_until(owners->engine) > os->clock_boot_ms(os->ctx);
 }
 
 static void page_leader(struct http_exchange *exchange) {
-    if (owns_log(exchange->client.server)) {
+    if (owns_log(exchange->client.owners)) {
         http_answer(exchange, 200, text_type, "ok\n", 3);
     } else {
         http_answer_problem(exchange, 503, "this node does not own the log");
@@ -48,28 +54,28 @@ static void page_leader(struct http_exchange *exchange) {
 }
 
 /* NULL: this node owns the log, or has caught up with its owner. Otherwise, what is wrong. */
-static const char *log_trouble(struct server *server) {
-    if (owns_log(server)) {
+static const char *log_trouble(struct server_owners *owners) {
+    if (owns_log(owners)) {
         return NULL;
     }
-    server_role_refresh(&server->role, server->engine);
-    if (server->role.leader[0] == '\0') {
+    server_role_refresh(owners->role, owners->engine);
+    if (owners->role->leader[0] == '\0') {
         return "no node owns it";
     }
-    return server_role_fresh(&server->owners) ? NULL : "this node has not caught up with the owner";
+    return server_role_fresh(owners) ? NULL : "this node has not caught up with the owner";
 }
 
 static void page_ready(struct http_exchange *exchange) {
-    struct server *server = exchange->client.server;
+    struct server_owners *owners = exchange->client.owners;
     struct engine_stats stats;
     char text[512];
     struct tn_writer w = tn_writer_of(text, sizeof text);
-    engine_stats_read(server->engine, &stats);
+    engine_stats_read(owners->engine, &stats);
     bool engine = stats.stopped == TN_R_OK;
     bool disk = stats.append_ns_waiting < STALLED_NS;
     bool events = stats.events_ns_waiting < STALLED_NS;
-    const char *trouble = log_trouble(server);
-    bool ready = engine && disk && events && trouble == NULL && !server->stop.draining;
+    const char *trouble = log_trouble(owners);
+    bool ready = engine && disk && events && trouble == NULL && !owners->stop->draining;
     char stalled[64];
     char events_stalled[64];
     (void)snprintf(stalled, sizeof stalled, "no answer for %llu s",
@@ -82,7 +88,7 @@ static void page_ready(struct http_exchange *exchange) {
         check_add(&w, "disk", disk, stalled);
         check_add(&w, "events", events, events_stalled);
         check_add(&w, "log", trouble == NULL, trouble);
-        check_add(&w, "serving", !server->stop.draining, "stopping");
+        check_add(&w, "serving", !owners->stop->draining, "stopping");
         tn_write_raw(&w, ready ? "readyz check passed\n" : "readyz check failed\n", 20);
     } else {
         tn_write_raw(&w, "ok\n", 3);
@@ -146,15 +152,15 @@ static void page_metrics(struct http_exchange *exchange) {
     const char *pools = MHD_lookup_connection_value(exchange->mhd, MHD_GET_ARGUMENT_KIND, "pools");
     exchange->scrape.done = metrics_done;
     /* A user that may not see all pools gets no metrics of pools. */
-    exchange->scrape.pools = (pools == NULL || strcmp(pools, "no") != 0) &&
-                             !access_is_narrow(access_user_of(&exchange->client.server->access,
-                                                              &exchange->client.login));
-    server_metrics_request(exchange->client.server, &exchange->scrape);
+    exchange->scrape.pools =
+        (pools == NULL || strcmp(pools, "no") != 0) &&
+        !access_is_narrow(access_user_of(exchange->client.owners->access, &exchange->client.login));
+    server_metrics_request(exchange->client.owners, &exchange->scrape);
 }
 
 void http_page_leave(struct http_exchange *exchange) {
     if (exchange->scrape.done != NULL) {
-        server_metrics_cancel(exchange->client.server, &exchange->scrape);
+        server_metrics_cancel(exchange->client.owners, &exchange->scrape);
     }
 }
 
@@ -200,7 +206,7 @@ enum { PAGES = sizeof pages / sizeof pages[0] };
 static void page_index(struct http_exchange *exchange) {
     char text[2048];
     int len =
-        snprintf(text, sizeof text, "Tenure %s\n\n", exchange->client.server->options.version);
+        snprintf(text, sizeof text, "Tenure %s\n\n", exchange->client.owners->options->version);
     for (unsigned i = 0; i < PAGES; i++) {
         len += snprintf(text + len, sizeof text - (size_t)len, "%-16s %s\n", pages[i].path,
                         pages[i].what);

@@ -95,7 +95,7 @@ struct http_source {
 };
 
 struct http {
-    struct server *server;
+    struct server_owners *owners;
     struct server_counters *counters;
     struct MHD_Daemon *daemon; /* NULL: stopped */
     struct http_listener listeners[HTTP_LISTENERS];

@@ -20,7 +20,8 @@
 #include "engine/backup.h"
 #include "server/http_parts.h"
 #include "server/log_line.h"
-#include "server/parts.h"
+#include "server/owners.h"
+#include "server/server.h"
 
 #define SEED_PATH "/v1/cluster/snapshot"
 #define SEED_PIECE_BYTES (256u * 1024u)
@@ -98,7 +99,7 @@ static ssize_t reader(void *ctx, uint64_t position, char *out, size_t room) {
         seed->len = seed->sent = 0;
         seed->work.data = seed;
         MHD_suspend_connection(seed->mhd);
-        (void)uv_queue_work(&seed->http->server->loop, &seed->work, piece_read, piece_done);
+        (void)uv_queue_work(seed->http->owners->loop, &seed->work, piece_read, piece_done);
         return 0;
     }
     size_t left = seed->len - seed->sent;
@@ -132,7 +133,7 @@ void http_seed_leave(struct http_exchange *exchange) {
 static void snapshot_take(uv_work_t *work) {
     struct http *http = work->data;
     struct log_error error = {.text = ""};
-    enum tn_status status = engine_snapshot(http->server->engine, &error);
+    enum tn_status status = engine_snapshot(http->owners->engine, &error);
     if (status != TN_OK) {
         server_log("snapshot_failed", "reason=\"for another node: %s\"", error.text);
     }
@@ -154,7 +155,7 @@ static void answer_making(struct http_exchange *exchange) {
     if (!http->seed_making && !http->draining) {
         http->seed_making = true;
         http->seed_work.data = http;
-        (void)uv_queue_work(&http->server->loop, &http->seed_work, snapshot_take, snapshot_taken);
+        (void)uv_queue_work(http->owners->loop, &http->seed_work, snapshot_take, snapshot_taken);
     }
     answer_later(exchange, "a snapshot is being taken");
 }
@@ -202,7 +203,7 @@ static void send_newest(struct http_exchange *exchange) {
     memset(seed, 0, offsetof(struct http_seed, piece));
     seed->http = http;
     seed->mhd = exchange->mhd;
-    enum tn_status status = engine_backup_begin(http->server->engine, NULL, &seed->copy);
+    enum tn_status status = engine_backup_begin(http->owners->engine, NULL, &seed->copy);
     if (status != TN_OK) {
         free(seed);
         answer_later(exchange, status == TN_DENIED ? "this node has not caught up yet"
@@ -217,8 +218,8 @@ static void send_newest(struct http_exchange *exchange) {
 }
 
 bool http_seed(struct http_exchange *exchange) {
-    struct server *server = exchange->client.server;
-    const char *token = server->options.cluster.snapshot_token;
+    struct server_owners *owners = exchange->client.owners;
+    const char *token = owners->options->cluster.snapshot_token;
     struct engine_stats stats;
     uint64_t from;
     if (token == NULL || strcmp(exchange->path, SEED_PATH) != 0) {
@@ -235,7 +236,7 @@ bool http_seed(struct http_exchange *exchange) {
     } else if (exchange->connection->http->seed_count == SEEDS_MAX) {
         answer_later(exchange, "other nodes are being sent a snapshot");
     } else {
-        engine_stats_read(server->engine, &stats);
+        engine_stats_read(owners->engine, &stats);
         if (stats.log.snapshot_lsn == 0 || stats.log.snapshot_lsn < from) {
             answer_making(exchange);
         } else {

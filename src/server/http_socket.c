@@ -6,11 +6,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "server/count.h"
 #include "server/http_listen.h"
 #include "server/http_parts.h"
+#include "server/listen.h"
 #include "server/listen_address.h"
 #include "server/log_line.h"
-#include "server/parts.h"
+#include "server/memory.h"
+#include "server/owners.h"
+#include "server/schedule.h"
+#include "server/server.h"
+#include "server/transport.h"
+#include "server/unix.h"
 
 #define BACKLOG 1024
 
@@ -24,14 +31,14 @@ static void refuse(struct http *http, int client) {
                                "\"status\":503,\"detail\":\"max number of clients reached\","
                                "\"outcome\":\"rejected\"}\n";
     (void)send(client, text, sizeof text - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    http->server->counters.rejected[SERVER_REJECT_CONNECTIONS]++;
+    http->owners->counters->rejected[SERVER_REJECT_CONNECTIONS]++;
     (void)close(client);
 }
 
 static void on_listener(uv_poll_t *poll, int status, int events) {
     struct http_listener *listener = poll->data;
     struct http *http = listener->http;
-    struct server *server = http->server;
+    struct server_owners *owners = http->owners;
     (void)status;
     (void)events;
     for (uint32_t i = 0; i < SERVER_ACCEPTS_MAX; i++) {
@@ -46,7 +53,7 @@ static void on_listener(uv_poll_t *poll, int status, int events) {
             }
             break;
         }
-        if (server_clients(server) >= server->options.connections_max) {
+        if (server_clients(owners) >= owners->options->connections_max) {
             refuse(http, client);
         } else {
             (void)MHD_add_connection(http->daemon, client, (struct sockaddr *)&from, len);
@@ -59,12 +66,13 @@ static void listener_start(struct http *http, unsigned which, int socket) {
     struct http_listener *listener = &http->listeners[which];
     listener->http = http;
     listener->socket = socket;
-    (void)uv_poll_init(&http->server->loop, &listener->poll, socket);
+    (void)uv_poll_init(http->owners->loop, &listener->poll, socket);
     listener->poll.data = listener;
     (void)uv_poll_start(&listener->poll, UV_READABLE, on_listener);
 }
 
-int server_http_listen(struct server *server, const char *host, uint16_t port, uint16_t *ret_port) {
+int server_http_listen(struct server_owners *owners, const char *host, uint16_t port,
+                       uint16_t *ret_port) {
     struct sockaddr_storage address;
     int one = 1;
     int made = server_address_make(host, port, &address);
@@ -86,22 +94,23 @@ int server_http_listen(struct server *server, const char *host, uint16_t port, u
         return code;
     }
     *ret_port = server_address_port(&address);
-    listener_start(server->http, HTTP_LISTEN_TCP, fd);
+    listener_start(owners->http, HTTP_LISTEN_TCP, fd);
     return 0;
 }
 
-bool server_http_listen_unix(struct server *server) {
-    struct http *http = server->http;
-    const char *path = server->options.http_unix;
+bool server_http_listen_unix(struct server_owners *owners) {
+    struct http *http = owners->http;
+    const char *path = owners->options->http_unix;
     char reason[256];
-    if (unix_bind(server->options.os, path, &http->unix_socket, reason, sizeof reason) != UNIX_OK) {
+    if (unix_bind(owners->options->os, path, &http->unix_socket, reason, sizeof reason) !=
+        UNIX_OK) {
         server_log("refused", "reason=\"--http-unix %s: %s\"", path, reason);
         return false;
     }
     if (listen(http->unix_socket.fd, BACKLOG) != 0) {
         server_log("refused", "reason=\"--http-unix %s: %s\"", path,
                    uv_strerror(uv_translate_sys_error(errno)));
-        unix_remove(server->options.os, path, &http->unix_socket);
+        unix_remove(owners->options->os, path, &http->unix_socket);
         (void)close(http->unix_socket.fd);
         return false;
     }
@@ -110,7 +119,7 @@ bool server_http_listen_unix(struct server *server) {
 }
 
 void http_listeners_stop(struct http *http) {
-    const struct server_options *options = &http->server->options;
+    const struct server_options *options = http->owners->options;
     for (unsigned i = 0; i < HTTP_LISTENERS; i++) {
         struct http_listener *listener = &http->listeners[i];
         if (listener->socket < 0) {

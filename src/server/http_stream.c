@@ -13,10 +13,16 @@
 
 #include "base/assert.h"
 #include "protocol/render.h"
+#include "server/access.h"
 #include "server/channel.h"
+#include "server/count.h"
 #include "server/event_fields.h"
+#include "server/event_search.h"
 #include "server/http_parts.h"
-#include "server/parts.h"
+#include "server/memory.h"
+#include "server/output.h"
+#include "server/owners.h"
+#include "server/server.h"
 #include "server/stream.h"
 
 /* Bytes rendered in one step, besides the event that exceeds them. */
@@ -37,7 +43,7 @@ _Static_assert(STREAM_STEP_BYTES + SERVER_EVENT_BYTES + 256 < SERVER_OUT_BYTES, 
 
 struct http_stream {
     struct server_follower follower;
-    struct server *server;
+    struct server_owners *owners;
     struct http *http;
     struct MHD_Connection *mhd; /* NULL: the exchange has ended */
     int socket;
@@ -109,13 +115,13 @@ static bool step_visit(void *ctx, const struct engine_event *event) {
 static void bytes_free(struct http_stream *stream) {
     free(stream->bytes);
     stream->bytes = NULL;
-    server_memory_return(&stream->server->memory, &stream->memory, stream->memory);
+    server_memory_return(stream->owners->memory, &stream->memory, stream->memory);
 }
 
 /* Keeps the rendered bytes in memory of the stream. */
 static bool keep(struct http_stream *stream, const void *bytes, size_t len) {
     TN_ASSERT(stream->bytes == NULL);
-    if (!server_memory_share(&stream->server->memory, &stream->memory, len)) {
+    if (!server_memory_share(stream->owners->memory, &stream->memory, len)) {
         return false;
     }
     stream->bytes = malloc(len);
@@ -126,27 +132,27 @@ static bool keep(struct http_stream *stream, const void *bytes, size_t len) {
     memcpy(stream->bytes, bytes, len);
     stream->len = len;
     stream->sent = 0;
-    stream->spoke_ms = uv_now(&stream->server->loop);
+    stream->spoke_ms = uv_now(stream->owners->loop);
     return true;
 }
 
 /* Takes the next step. False: the stream cannot continue. */
 static bool fill(struct http_stream *stream) {
-    struct server *server = stream->server;
+    struct server_owners *owners = stream->owners;
     struct step step = {.stream = stream,
-                        .user = access_user_of(&server->access, &stream->login),
-                        .w = {.out = tn_writer_of(server->output.bytes, SERVER_OUT_BYTES),
+                        .user = access_user_of(owners->access, &stream->login),
+                        .w = {.out = tn_writer_of(owners->output->bytes, SERVER_OUT_BYTES),
                               .encoding = PROTOCOL_JSON}};
-    TN_ASSERT(server->output.len == 0);
+    TN_ASSERT(owners->output->len == 0);
     stream->text.looked = 0;
-    enum tn_result code = engine_events_read(server->engine, stream->cursor, STREAM_STEP_EVENTS,
+    enum tn_result code = engine_events_read(owners->engine, stream->cursor, STREAM_STEP_EVENTS,
                                              step_visit, &step, &step.span);
     if (code != TN_R_OK && code != TN_R_OVERLOADED) {
         return false;
     }
     stream->cursor = step.span.next;
-    bool kept = step.w.out.len == 0 || keep(stream, server->output.bytes, step.w.out.len);
-    server->counters.dropped[SERVER_DROP_MEMORY] += !kept;
+    bool kept = step.w.out.len == 0 || keep(stream, owners->output->bytes, step.w.out.len);
+    owners->counters->dropped[SERVER_DROP_MEMORY] += !kept;
     return kept;
 }
 
@@ -159,7 +165,7 @@ static void resume(struct http_stream *stream) {
             TAILQ_REMOVE(&stream->http->queue, stream, place);
             stream->queued = false;
         }
-        server_follow_end(&stream->server->streams, &stream->follower);
+        server_follow_end(stream->owners->streams, &stream->follower);
         http_resume(stream->http, stream->mhd);
     }
 }
@@ -179,7 +185,7 @@ void http_streams_turn(struct http *http) {
 static ssize_t refill(struct http_stream *stream) {
     /* A user who has lost the right gets no more events. */
     if (stream->ended ||
-        access_user_of(&stream->server->access, &stream->login)->role == PROTOCOL_NOBODY) {
+        access_user_of(stream->owners->access, &stream->login)->role == PROTOCOL_NOBODY) {
         return MHD_CONTENT_READER_END_OF_STREAM;
     }
     bool turn = stream->http->steps < HTTP_STEPS_MAX;
@@ -191,7 +197,7 @@ static ssize_t refill(struct http_stream *stream) {
         if (stream->bytes != NULL) {
             return 1;
         }
-        server_follow(&stream->server->streams, &stream->follower, stream->cursor);
+        server_follow(stream->owners->streams, &stream->follower, stream->cursor);
     } else {
         TAILQ_INSERT_TAIL(&stream->http->queue, stream, place);
         stream->queued = true;
@@ -223,7 +229,7 @@ static ssize_t reader(void *ctx, uint64_t position, char *out, size_t room) {
 /* The response has been freed: libmicrohttpd makes no more calls. */
 static void reader_free(void *ctx) {
     struct http_stream *stream = ctx;
-    server_follow_end(&stream->server->streams, &stream->follower);
+    server_follow_end(stream->owners->streams, &stream->follower);
     bytes_free(stream);
     free(stream);
 }
@@ -240,7 +246,7 @@ void http_stream_end(struct http_exchange *exchange) {
 
 void http_stream_leave(struct http_exchange *exchange) {
     if (exchange->stream != NULL) {
-        server_follow_end(&exchange->stream->server->streams, &exchange->stream->follower);
+        server_follow_end(exchange->stream->owners->streams, &exchange->stream->follower);
         exchange->stream = NULL;
         exchange->connection->http->stream_count--;
     }
@@ -251,14 +257,14 @@ void http_stream_leave(struct http_exchange *exchange) {
 void http_stream_second(struct http_exchange *exchange) {
     struct http_stream *stream = exchange->stream;
     char byte;
-    uint64_t silence = uv_now(&stream->server->loop) - stream->spoke_ms;
+    uint64_t silence = uv_now(stream->owners->loop) - stream->spoke_ms;
     if (!stream->suspended) {
         return;
     }
     if (recv(stream->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
         http_stream_end(exchange);
     } else if ((silence >= STREAM_QUIET_MS ||
-                silence >= 500 * (uint64_t)stream->server->options.slow_seconds) &&
+                silence >= 500 * (uint64_t)stream->owners->options->slow_seconds) &&
                keep(stream, ":\n\n", 3)) {
         resume(stream);
     }
@@ -348,8 +354,8 @@ static const char *cursor_set(struct http_stream *stream, struct tn_bytes after)
         return "after: not an event id such as 1042.0";
     }
     stream->cursor = (struct engine_event_id){id.lsn, id.index};
-    engine_stats_read(stream->server->engine, &stats);
-    (void)engine_events_read(stream->server->engine, ENGINE_EVENTS_NEWEST, 0, NULL, NULL, &span);
+    engine_stats_read(stream->owners->engine, &stats);
+    (void)engine_events_read(stream->owners->engine, ENGINE_EVENTS_NEWEST, 0, NULL, NULL, &span);
     return id.lsn > stats.lsn && id.lsn > span.newest.lsn ? "after: later than the last event"
                                                           : NULL;
 }
@@ -374,7 +380,7 @@ static const char *stream_set(struct http_stream *stream, struct http_exchange *
     }
     if (why == NULL && after.len > 0) {
         why = cursor_set(stream, after);
-    } else if (why == NULL && engine_events_read(stream->server->engine, ENGINE_EVENTS_NEWEST, 0,
+    } else if (why == NULL && engine_events_read(stream->owners->engine, ENGINE_EVENTS_NEWEST, 0,
                                                  NULL, NULL, &span) == TN_R_OK) {
         stream->cursor = span.next;
     }
@@ -384,7 +390,7 @@ static const char *stream_set(struct http_stream *stream, struct http_exchange *
 /* Sends something at once, so that the head is sent, too. */
 static bool keep_first(struct http_stream *stream, struct http_exchange *exchange) {
     static const char first[] = "retry: 1000\n\n";
-    stream->server = exchange->client.server;
+    stream->owners = exchange->client.owners;
     stream->http = exchange->connection->http;
     stream->mhd = exchange->mhd;
     stream->socket = exchange->connection->socket;

@@ -22,11 +22,22 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "server/buffers.h"
+#include "server/connection.h"
+#include "server/count.h"
 #include "server/http_listen.h"
 #include "server/http_parts.h"
+#include "server/listen.h"
 #include "server/log_line.h"
-#include "server/parts.h"
+#include "server/owners.h"
+#include "server/schedule.h"
+#include "server/server.h"
+#include "server/server_tls.h"
+#include "server/stop.h"
 #include "server/tls_login.h"
+#include "server/transport.h"
+#include "server/transport_tls.h"
+#include "server/users.h"
 
 #define PAIR_BYTES (32 * 1024) /* bytes that each socket of the pair buffers, about */
 
@@ -101,7 +112,7 @@ static void handle_closed(struct https_relay *relay) {
     LIST_REMOVE(relay, place);
     http->relay_count--;
     free(relay);
-    server_stop_check(http->server);
+    server_stop_check(http->owners);
 }
 
 static void one_closed(void *owner) {
@@ -199,13 +210,13 @@ static void up_send(struct https_relay *relay, const uint8_t *bytes, size_t len)
 /* One buffer in a turn, like read_buffer in connection.c. */
 static uv_buf_t transport_buffer(void *owner) {
     struct https_relay *relay = owner;
-    struct server *server = relay->http->server;
+    struct server_owners *owners = relay->http->owners;
     unsigned share = relay->established ? SERVER_SHARE_BYTES : SERVER_STRANGER_BYTES;
-    if (relay->read_turn == server->schedule.turn) {
+    if (relay->read_turn == owners->schedule->turn) {
         share = 0;
     }
-    relay->read_turn = server->schedule.turn;
-    return uv_buf_init((char *)server->buffers.read, share);
+    relay->read_turn = owners->schedule->turn;
+    return uv_buf_init((char *)owners->buffers->read, share);
 }
 
 static void transport_read(void *owner, const uint8_t *bytes, ssize_t count) {
@@ -232,14 +243,14 @@ static void transport_read(void *owner, const uint8_t *bytes, ssize_t count) {
 
 static uv_buf_t inner_buffer(void *owner) {
     struct https_relay *relay = owner;
-    return uv_buf_init((char *)relay->http->server->buffers.read, SERVER_SHARE_BYTES);
+    return uv_buf_init((char *)relay->http->owners->buffers->read, SERVER_SHARE_BYTES);
 }
 
 static void transport_written(void *owner, int status) {
     struct https_relay *relay = owner;
     free(relay->down);
     relay->down = NULL;
-    relay->progress_ms = uv_now(&relay->http->server->loop);
+    relay->progress_ms = uv_now(relay->http->owners->loop);
     if (relay->closing) {
         return;
     }
@@ -299,7 +310,7 @@ static bool pair_make(struct https_relay *relay) {
     for (unsigned i = 0; i < 2; i++) {
         (void)setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     }
-    transport_init(&relay->inner, &relay->http->server->loop, TRANSPORT_UNIX, &inner_calls, relay);
+    transport_init(&relay->inner, relay->http->owners->loop, TRANSPORT_UNIX, &inner_calls, relay);
     relay->handles++;
     if (transport_open(&relay->inner, pair[0]) != 0) {
         (void)close(pair[0]);
@@ -311,8 +322,8 @@ static bool pair_make(struct https_relay *relay) {
 }
 
 static bool admits_new(const struct https_relay *relay) {
-    const struct server *server = relay->http->server;
-    return server_tls_admits_new(&server->tls, &relay->transport, &server->access, &relay->arrived);
+    const struct server_owners *owners = relay->http->owners;
+    return server_tls_admits_new(owners->tls, &relay->transport, owners->access, &relay->arrived);
 }
 
 /* The handshake is complete: passes one end of the pair to libmicrohttpd. */
@@ -322,8 +333,8 @@ static void transport_established(void *owner) {
     struct sockaddr_storage from;
     socklen_t len = sizeof from;
     relay->established = true;
-    server_users_look(http->server);
-    relay->arrived = server_tls_login(&relay->transport, &http->server->access);
+    server_users_look(http->owners);
+    relay->arrived = server_tls_login(&relay->transport, http->owners->access);
     if (http->daemon == NULL || http->draining || !admits_new(relay) || !pair_make(relay) ||
         getpeername(transport_socket(&relay->transport), (struct sockaddr *)&from, &len) != 0) {
         if (relay->given >= 0) {
@@ -350,26 +361,26 @@ static const struct transport_calls calls = {.buffer = transport_buffer,
                                              .established = transport_established,
                                              .closed = one_closed};
 
-void server_https_accept(struct server *server, struct server_listener *listener) {
-    struct http *http = server->http;
+void server_https_accept(struct server_owners *owners, struct server_listener *listener) {
+    struct http *http = owners->http;
     struct https_relay *relay = calloc(1, sizeof *relay);
     if (relay == NULL) {
         /* Libuv reports the next client only after this one has been accepted. */
         listener->waiting = true;
         return;
     }
-    bool full = server_clients(server) >= server->options.connections_max;
+    bool full = server_clients(owners) >= owners->options->connections_max;
     relay->http = http;
     relay->given = -1;
     relay->handles = 1;
-    relay->created_ms = uv_now(&server->loop);
+    relay->created_ms = uv_now(owners->loop);
     http->relay_count++;
     http->alone_count++;
     LIST_INSERT_HEAD(&http->relays, relay, place);
-    transport_init(&relay->transport, &server->loop, TRANSPORT_TLS, &calls, relay);
-    server->counters.rejected[SERVER_REJECT_CONNECTIONS] += full;
+    transport_init(&relay->transport, owners->loop, TRANSPORT_TLS, &calls, relay);
+    owners->counters->rejected[SERVER_REJECT_CONNECTIONS] += full;
     if (transport_accept(&relay->transport, &listener->socket) != 0 || full ||
-        !transport_tls_begin(&relay->transport, &server->tls)) {
+        !transport_tls_begin(&relay->transport, owners->tls)) {
         relay_close(relay);
         return;
     }
@@ -394,7 +405,7 @@ void https_relay_leave(struct http_connection *connection) {
     struct https_relay *relay = connection->relay;
     if (relay != NULL) {
         relay->connection = NULL;
-        relay->progress_ms = uv_now(&connection->http->server->loop);
+        relay->progress_ms = uv_now(connection->http->owners->loop);
         connection->http->alone_count += !relay->closing;
         connection->relay = NULL;
     }
@@ -404,7 +415,7 @@ static void drop(struct https_relay *relay, enum server_drop reason) {
     struct http *http = relay->http;
     char address[TRANSPORT_PEER_MAX];
     http->counters->dropped[reason]++;
-    if (server_connections_tell(&http->server->connections)) {
+    if (server_connections_tell(http->owners->connections)) {
         transport_name(&relay->transport, address);
         server_log("client_dropped", "reason=%s addr=%s", server_drop_name(reason), address);
     }
@@ -414,7 +425,7 @@ static void drop(struct https_relay *relay, enum server_drop reason) {
 /* Disconnects a client that the changed settings of TLS do not admit. */
 static void turn_out(struct https_relay *relay) {
     char address[TRANSPORT_PEER_MAX];
-    if (server_connections_tell(&relay->http->server->connections)) {
+    if (server_connections_tell(relay->http->owners->connections)) {
         transport_name(&relay->transport, address);
         server_log("client_dropped", "reason=certificate addr=%s", address);
     }
@@ -424,9 +435,9 @@ static void turn_out(struct https_relay *relay) {
 /* While libmicrohttpd has the connection, it disconnects a client that does not read. After it has
  * closed its end, the relay may still have bytes for the client. False: the client stays. */
 static bool look(struct https_relay *relay) {
-    const struct server *server = relay->http->server;
-    uint64_t now = uv_now(&server->loop);
-    uint64_t patience = (uint64_t)server->options.slow_seconds * 1000;
+    const struct server_owners *owners = relay->http->owners;
+    uint64_t now = uv_now(owners->loop);
+    uint64_t patience = (uint64_t)owners->options->slow_seconds * 1000;
     if (relay->closing) {
         return false;
     }
@@ -458,20 +469,20 @@ void https_relays_look(struct http *http) {
     }
 }
 
-void server_https_judge(struct server *server) {
-    if (server->http != NULL && server->http->daemon != NULL) {
-        server->http->relay_judging = LIST_FIRST(&server->http->relays);
-        http_soon(server->http);
+void server_https_judge(struct server_owners *owners) {
+    if (owners->http != NULL && owners->http->daemon != NULL) {
+        owners->http->relay_judging = LIST_FIRST(&owners->http->relays);
+        http_soon(owners->http);
     }
 }
 
 void https_relays_judge(struct http *http) {
-    const struct server *server = http->server;
+    const struct server_owners *owners = http->owners;
     for (uint32_t i = 0; i < SERVER_TLS_JUDGED && http->relay_judging != NULL; i++) {
         struct https_relay *relay = http->relay_judging;
         http->relay_judging = LIST_NEXT(relay, place);
         if (!relay->closing && relay->established &&
-            !server_tls_admits(&server->tls, &relay->transport, &server->access, &relay->arrived)) {
+            !server_tls_admits(owners->tls, &relay->transport, owners->access, &relay->arrived)) {
             turn_out(relay);
         }
     }

@@ -2,12 +2,12 @@
 #ifndef TN_SERVER_HTTPS_H
 #define TN_SERVER_HTTPS_H
 
-struct server;
+struct server_owners;
 struct server_listener;
 
 /* Accepts the client that waits at the listener. */
-void server_https_accept(struct server *server, struct server_listener *listener);
+void server_https_accept(struct server_owners *owners, struct server_listener *listener);
 /* See server_tls_judge. */
-void server_https_judge(struct server *server);
+void server_https_judge(struct server_owners *owners);
 
 #endif

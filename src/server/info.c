@@ -69,7 +69,7 @@ static void info_replication(struct server_owners *owners, struct tn_writer *w) 
 static void info_server(struct server_owners *owners, struct tn_writer *w) {
     line(w, "# Server\r\nredis_version:" REDIS_VERSION "\r\nredis_mode:standalone\r\n");
     line(w, "tenure_version:%s\r\nprocess_id:%ld\r\ntcp_port:%u\r\n", owners->options->version,
-         (long)getpid(), server_listen_port(owners->server, SERVER_LISTEN_TCP));
+         (long)getpid(), server_listen_port(owners, SERVER_LISTEN_TCP));
     line(w, "\r\n# Clients\r\nconnected_clients:%u\r\nmaxclients:%u\r\n",
          owners->connections->count, owners->options->connections_max);
     line(w, "clients_memory:%zu\r\nclients_memory_max:%zu\r\n", owners->memory->used,
@@ -133,8 +133,8 @@ static void info_tls(const struct server_owners *owners, struct tn_writer *w) {
         return;
     }
     line(w, "\r\n# TLS\r\ntls_port:%u\r\nhttps_port:%u\r\n",
-         server_listen_port(owners->server, SERVER_LISTEN_TLS),
-         server_listen_port(owners->server, SERVER_LISTEN_HTTPS));
+         server_listen_port(owners, SERVER_LISTEN_TLS),
+         server_listen_port(owners, SERVER_LISTEN_HTTPS));
     line(w, "tls_certificate_expiry:%" PRIu64 "\r\n", owners->tls->expires_s);
     line(w, "tls_handshakes:%" PRIu64 "\r\ntls_handshakes_failed:%" PRIu64 "\r\n",
          owners->counters->handshakes, owners->counters->handshakes_failed);

@@ -6,7 +6,7 @@
 #include "server/transport.h"
 #include "server/unix.h"
 
-struct server;
+struct server_owners;
 
 enum server_listen {
     SERVER_LISTEN_TCP,
@@ -18,9 +18,9 @@ enum server_listen {
 
 struct server_listener {
     struct transport_listener socket;
-    struct server *server;
+    struct server_owners *owners;
     /* Accepts the client that waits at the listener. */
-    void (*accept)(struct server *server, struct server_listener *listener);
+    void (*accept)(struct server_owners *owners, struct server_listener *listener);
     bool is_open;
     bool waiting; /* a client waits to be accepted in the next turn */
     uint16_t port;
@@ -33,17 +33,19 @@ struct server_listeners {
 };
 
 /* Opens a listener other than SERVER_LISTEN_UNIX. 0, or an error code of libuv. */
-int server_listen_tcp(struct server *server, enum server_listen which, const char *host,
+int server_listen_tcp(struct server_owners *owners, enum server_listen which, const char *host,
                       uint16_t port);
 /* Listens at options.unix_path. False: the reason has been logged. */
-bool server_listen_unix(struct server *server);
+bool server_listen_unix(struct server_owners *owners);
 /* Stops accepting, and removes the Unix-domain socket. */
-void server_listen_stop(struct server *server);
+void server_listen_stop(struct server_owners *owners);
 /* Called once a turn: accepts clients that were left waiting in the turn before. */
-void server_listen_resume(struct server *server);
+void server_listen_resume(struct server_owners *owners);
 /* The path of the Unix-domain socket, or "off". */
-const char *server_unix_path(const struct server *server);
+const char *server_unix_path(const struct server_owners *owners);
+/* The number of clients of all listeners, HTTP included. */
+uint32_t server_clients(const struct server_owners *owners);
 /* 0: the listener is not open. */
-uint16_t server_listen_port(const struct server *server, enum server_listen which);
+uint16_t server_listen_port(const struct server_owners *owners, enum server_listen which);
 
 #endif

@@ -15,13 +15,23 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "server/connection.h"
 #include "server/http_listen.h"
-#include "server/parts.h"
+#include "server/memory.h"
+#include "server/owners.h"
+#include "server/pool_history.h"
+#include "server/refusal.h"
+#include "server/server.h"
+#include "server/server_role.h"
+#include "server/server_tls.h"
+#include "server/slots.h"
+#include "server/stop.h"
+#include "server/stream.h"
 
 #define POOLS_A_HOLD 32u /* pools read under one hold of the engine's lock */
 
 struct server_metrics {
-    struct server *server;
+    struct server_owners *owners;
     struct server_scrape *waiting;
     uint64_t looked_ms; /* the loop's time when a job last began */
 
@@ -103,7 +113,7 @@ static void wait_current(struct engine *engine) {
 }
 
 static bool collect(struct server_metrics *metrics) {
-    struct engine *engine = metrics->server->engine;
+    struct engine *engine = metrics->owners->engine;
     struct metrics_pools *pools = &metrics->pools;
     uint64_t cursor = 0;
     wait_current(engine);
@@ -135,18 +145,18 @@ static void prune(struct server_metrics *metrics) {
         }
     }
     if (gone > 0) {
-        server_refusals_prune(&metrics->server->refusals, copy);
+        server_refusals_prune(metrics->owners->refusals, copy);
     }
 }
 
 static void job_run(uv_work_t *work) {
     struct server_metrics *metrics = work->data;
     struct metrics_view *view = &metrics->view;
-    const struct os *os = metrics->server->options.os;
+    const struct os *os = metrics->owners->options->os;
     if (view->has_pools) {
         uint64_t begun_ns = os->clock_boot_ns(os->ctx);
         /* Before the pools, so that a pool created meanwhile is not taken for a dropped one. */
-        server_refusals_copy(&metrics->server->refusals, &metrics->copy);
+        server_refusals_copy(metrics->owners->refusals, &metrics->copy);
         view->has_pools = collect(metrics);
         view->collection_ns = os->clock_boot_ns(os->ctx) - begun_ns;
         view->pools_omitted = metrics->pools.omitted;
@@ -154,17 +164,17 @@ static void job_run(uv_work_t *work) {
             prune(metrics);
         }
         if (view->has_pools) {
-            server_history_sample(&metrics->server->history, &metrics->pools, &metrics->copy,
-                                  engine_now(metrics->server->engine));
+            server_history_sample(metrics->owners->history, &metrics->pools, &metrics->copy,
+                                  engine_now(metrics->owners->engine));
         }
     }
     if (!metrics->render) {
         return;
     }
-    engine_stats_read(metrics->server->engine, &view->stats);
-    view->has_usage = engine_usage(metrics->server->engine, &view->usage, &view->limits) == TN_R_OK;
-    if (metrics->server->options.amqp != NULL) {
-        broker_stats_read(metrics->server->options.amqp, &view->amqp);
+    engine_stats_read(metrics->owners->engine, &view->stats);
+    view->has_usage = engine_usage(metrics->owners->engine, &view->usage, &view->limits) == TN_R_OK;
+    if (metrics->owners->options->amqp != NULL) {
+        broker_stats_read(metrics->owners->options->amqp, &view->amqp);
     }
     process_read(os, &view->process);
     metrics_render(&metrics->text, view);
@@ -181,7 +191,7 @@ static void job_begin(struct server_metrics *metrics);
 static struct server_text *text_make(struct server_metrics *metrics) {
     struct server_text *text = metrics->text.failed ? NULL : malloc(sizeof *text);
     if (text != NULL) {
-        *text = (struct server_text){.server = metrics->server,
+        *text = (struct server_text){.owners = metrics->owners,
                                      .references = 1,
                                      .len = metrics->text.len,
                                      .short_len = metrics->short_len,
@@ -190,7 +200,7 @@ static struct server_text *text_make(struct server_metrics *metrics) {
         free(metrics->text.at);
     }
     if (text != NULL &&
-        !server_memory_share(&metrics->server->memory, &text->memory, metrics->text.capacity)) {
+        !server_memory_share(metrics->owners->memory, &text->memory, metrics->text.capacity)) {
         server_text_release(text);
         text = NULL;
     }
@@ -201,7 +211,7 @@ static struct server_text *text_make(struct server_metrics *metrics) {
 void server_text_release(struct server_text *text) {
     TN_ASSERT(text->references > 0);
     if (--text->references == 0) {
-        server_memory_return(&text->server->memory, &text->memory, text->memory);
+        server_memory_return(text->owners->memory, &text->memory, text->memory);
         free(text->at);
         free(text);
     }
@@ -230,37 +240,37 @@ static void job_done(uv_work_t *work, int status) {
 }
 
 static void job_begin(struct server_metrics *metrics) {
-    struct server *server = metrics->server;
+    struct server_owners *owners = metrics->owners;
     metrics->running = true;
     metrics->serving = metrics->waiting;
     metrics->waiting = NULL;
     metrics->render = metrics->serving != NULL;
-    metrics->view = (struct metrics_view){.version = server->options.version,
-                                          .counters = server->counters,
-                                          .tls_expires_s = server->tls.expires_s,
-                                          .connections = server->connections.count,
-                                          .http_connections = server_http_connections(server),
-                                          .connections_max = server->options.connections_max,
-                                          .client_memory = server->memory.used,
-                                          .client_memory_max = server->options.client_memory,
-                                          .writes_in_flight = server->slots.used,
-                                          .subscriptions = server->streams.subscriptions,
-                                          .streams = server_http_streams(server),
-                                          .takeovers = server->role.promotions,
+    metrics->view = (struct metrics_view){.version = owners->options->version,
+                                          .counters = *owners->counters,
+                                          .tls_expires_s = owners->tls->expires_s,
+                                          .connections = owners->connections->count,
+                                          .http_connections = server_http_connections(owners),
+                                          .connections_max = owners->options->connections_max,
+                                          .client_memory = owners->memory->used,
+                                          .client_memory_max = owners->options->client_memory,
+                                          .writes_in_flight = owners->slots->used,
+                                          .subscriptions = owners->streams->subscriptions,
+                                          .streams = server_http_streams(owners),
+                                          .takeovers = owners->role->promotions,
                                           .has_pools = !metrics->render};
-    supervisor_totals(server->owners.supervisor, &metrics->view.sensors);
+    supervisor_totals(owners->supervisor, &metrics->view.sensors);
     for (const struct server_scrape *s = metrics->serving; s != NULL; s = s->next) {
         metrics->view.has_pools = metrics->view.has_pools || s->pools;
     }
     if (metrics->view.has_pools) {
-        metrics->looked_ms = uv_now(&server->loop);
+        metrics->looked_ms = uv_now(owners->loop);
     }
     metrics->work.data = metrics;
-    (void)uv_queue_work(&server->loop, &metrics->work, job_run, job_done);
+    (void)uv_queue_work(owners->loop, &metrics->work, job_run, job_done);
 }
 
-void server_metrics_request(struct server *server, struct server_scrape *scrape) {
-    struct server_metrics *metrics = server->metrics;
+void server_metrics_request(struct server_owners *owners, struct server_scrape *scrape) {
+    struct server_metrics *metrics = owners->metrics;
     scrape->next = metrics->waiting;
     metrics->waiting = scrape;
     if (!metrics->running) {
@@ -277,28 +287,28 @@ static void scrape_remove(struct server_scrape **list, const struct server_scrap
     }
 }
 
-void server_metrics_cancel(struct server *server, struct server_scrape *scrape) {
-    scrape_remove(&server->metrics->waiting, scrape);
-    scrape_remove(&server->metrics->serving, scrape);
+void server_metrics_cancel(struct server_owners *owners, struct server_scrape *scrape) {
+    scrape_remove(&owners->metrics->waiting, scrape);
+    scrape_remove(&owners->metrics->serving, scrape);
 }
 
-void server_metrics_second(struct server *server) {
-    struct server_metrics *metrics = server->metrics;
-    if (!metrics->running && !server->stop.draining &&
-        uv_now(&server->loop) - metrics->looked_ms >= SERVER_METRICS_SAMPLE_SECONDS * 1000) {
+void server_metrics_second(struct server_owners *owners) {
+    struct server_metrics *metrics = owners->metrics;
+    if (!metrics->running && !owners->stop->draining &&
+        uv_now(owners->loop) - metrics->looked_ms >= SERVER_METRICS_SAMPLE_SECONDS * 1000) {
         job_begin(metrics);
     }
 }
 
 /* ---- Making and freeing ---- */
 
-struct server_metrics *server_metrics_make(struct server *server) {
+struct server_metrics *server_metrics_make(struct server_owners *owners) {
     struct server_metrics *metrics = calloc(1, sizeof *metrics);
     if (metrics == NULL || !server_refusals_init(&metrics->copy)) {
         free(metrics);
         return NULL;
     }
-    metrics->server = server;
+    metrics->owners = owners;
     return metrics;
 }
 

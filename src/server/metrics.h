@@ -255,11 +255,11 @@ void metrics_render(struct metrics_text *text, const struct metrics_view *view);
 
 /* ---- Scrapes: metrics.c ---- */
 
-struct server;
+struct server_owners;
 
 /* The text of one scrape, shared by all clients that requested it; on the loop's thread only. */
 struct server_text {
-    struct server *server;
+    struct server_owners *owners;
     uint32_t references;
     size_t memory; /* counts as client memory until the slowest client has read it */
     size_t len;
@@ -278,12 +278,12 @@ struct server_scrape {
 
 struct server_metrics;
 
-struct server_metrics *server_metrics_make(struct server *server);
+struct server_metrics *server_metrics_make(struct server_owners *owners);
 void server_metrics_free(struct server_metrics *metrics);
-void server_metrics_request(struct server *server, struct server_scrape *scrape);
-void server_metrics_cancel(struct server *server, struct server_scrape *scrape);
+void server_metrics_request(struct server_owners *owners, struct server_scrape *scrape);
+void server_metrics_cancel(struct server_owners *owners, struct server_scrape *scrape);
 /* Called every second: samples the pools if that has not been done for some time. */
-void server_metrics_second(struct server *server);
+void server_metrics_second(struct server_owners *owners);
 void server_text_release(struct server_text *text);
 
 #endif

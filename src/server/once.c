@@ -4,49 +4,52 @@
 #include <string.h>
 
 #include "process/run_orphan.h"
+#include "server/jobs.h"
 #include "server/log_line.h"
-#include "server/parts.h"
+#include "server/owners.h"
+#include "server/server.h"
+#include "server/stop.h"
 
-static bool owns(struct server *server) {
-    const struct server_hooks *hooks = &server->options.hooks;
-    server->options.keys_in_use = server->jobs.rotation.slot != NULL;
-    return hooks->owns == NULL || hooks->owns(hooks->ctx, &server->options);
+static bool owns(struct server_owners *owners) {
+    const struct server_hooks *hooks = &owners->options->hooks;
+    owners->once->options->keys_in_use = owners->jobs->rotation.slot != NULL;
+    return hooks->owns == NULL || hooks->owns(hooks->ctx, owners->once->options);
 }
 
 /* ---- The supervisor ---- */
 
-static bool supervisor_begin(struct server *server) {
-    struct supervisor_options options = *server->options.sensors;
-    options.loop = &server->loop;
-    options.engine = server->engine;
-    options.tokens = server->options.tokens;
-    options.os = server->options.os;
-    options.url = server->once.url[0] != '\0' ? server->once.url : NULL;
+static bool supervisor_begin(struct server_owners *owners) {
+    struct supervisor_options options = *owners->options->sensors;
+    options.loop = owners->loop;
+    options.engine = owners->engine;
+    options.tokens = owners->options->tokens;
+    options.os = owners->options->os;
+    options.url = owners->once->url[0] != '\0' ? owners->once->url : NULL;
     options.log = server_log_line;
-    server->once.epoch = options.cluster.epoch;
-    server->owners.supervisor = supervisor_open(&options);
-    return server->owners.supervisor != NULL;
+    owners->once->epoch = options.cluster.epoch;
+    owners->supervisor = supervisor_open(&options);
+    return owners->supervisor != NULL;
 }
 
 static void on_left(void *ctx) {
-    struct server *server = ctx;
-    server->once.left = true;
-    server_stop_check(server);
+    struct server_owners *owners = ctx;
+    owners->once->left = true;
+    server_stop_check(owners);
 }
 
 /* From now on, reads find no supervisor. */
-static void supervisor_leave(struct server *server) {
-    server->once.leaving = server->owners.supervisor;
-    server->once.left = false;
-    server->owners.supervisor = NULL;
-    supervisor_close(server->once.leaving, on_left, server);
+static void supervisor_leave(struct server_owners *owners) {
+    owners->once->leaving = owners->supervisor;
+    owners->once->left = false;
+    owners->supervisor = NULL;
+    supervisor_close(owners->once->leaving, on_left, owners);
 }
 
 /* True: there is no supervisor, or it has ended. `clean` is set only if it has proven that nothing
  * of this node is alive. A supervisor that was off, or ended before its orphans did, has proven
  * nothing. */
-static bool supervisor_is_gone(struct server *server) {
-    struct server_once *once = &server->once;
+static bool supervisor_is_gone(struct server_owners *owners) {
+    struct server_once *once = owners->once;
     if (once->leaving == NULL) {
         return true;
     }
@@ -59,7 +62,7 @@ static bool supervisor_is_gone(struct server *server) {
     once->leaving = NULL;
     once->clean = totals.orphans_gone && totals.unproven == 0;
     if (once->clean && once->epoch > 0) {
-        engine_clean(server->engine, once->epoch);
+        engine_clean(owners->engine, once->epoch);
     }
     return true;
 }
@@ -75,92 +78,92 @@ static void on_orphan_gone(void *ctx, const char *ref, struct kernel_lease_id le
 
 static void on_orphan_unproven(void *ctx, const char *ref, struct kernel_lease_id lease,
                                uint64_t epoch) {
-    struct server *server = ctx;
+    struct server_owners *owners = ctx;
     (void)lease;
-    server->once.unproven = true;
+    owners->once->unproven = true;
     server_log("sensor_unproven", "sensor=%s epoch=%llu", ref, (unsigned long long)epoch);
 }
 
-static void orphans_drop(struct server *server) {
-    run_orphans_free(server->once.orphans);
-    server->once.orphans = NULL;
+static void orphans_drop(struct server_owners *owners) {
+    run_orphans_free(owners->once->orphans);
+    owners->once->orphans = NULL;
 }
 
 static void on_orphans_gone(void *ctx) {
-    struct server *server = ctx;
-    orphans_drop(server);
-    server->once.clean = !server->once.unproven;
+    struct server_owners *owners = ctx;
+    orphans_drop(owners);
+    owners->once->clean = !owners->once->unproven;
 }
 
-static void orphans_begin(struct server *server) {
-    const struct supervisor_options *sensors = server->options.sensors;
+static void orphans_begin(struct server_owners *owners) {
+    const struct supervisor_options *sensors = owners->options->sensors;
     struct run_orphans_hooks hooks = {
         .gone = on_orphan_gone, .unproven = on_orphan_unproven, .all_gone = on_orphans_gone};
-    enum tn_status status = run_orphans_begin(&server->loop, server->options.os, sensors->dir,
-                                              hooks, server, &server->once.orphans);
+    enum tn_status status = run_orphans_begin(owners->loop, owners->options->os, sensors->dir,
+                                              hooks, owners, &owners->once->orphans);
     if (status != TN_OK) {
-        server->once.orphans = NULL;
+        owners->once->orphans = NULL;
         server_log("sensors_unknown", "dir=%s reason=\"%s\"", sensors->dir, tn_status_text(status));
     }
 }
 
 /* ---- From off to on and back ---- */
 
-bool server_once_start(struct server *server) {
-    server->once.owns = owns(server);
-    if (server->options.sensors == NULL) {
+bool server_once_start(struct server_owners *owners, struct server_options *options) {
+    owners->once->options = options;
+    owners->once->owns = owns(owners);
+    if (owners->options->sensors == NULL) {
         return true;
     }
-    if (!server->once.owns) {
-        orphans_begin(server);
+    if (!owners->once->owns) {
+        orphans_begin(owners);
         return true;
     }
-    if (!supervisor_begin(server)) {
+    if (!supervisor_begin(owners)) {
         server_log("refused", "reason=\"no memory for the supervisor of sensors\"");
         return false;
     }
     return true;
 }
 
-void server_once_look(struct server *server) {
-    struct server_once *once = &server->once;
-    if (server->stop.draining) {
+void server_once_look(struct server_owners *owners) {
+    struct server_once *once = owners->once;
+    if (owners->stop->draining) {
         return;
     }
-    once->owns = owns(server);
-    bool gone = supervisor_is_gone(server);
-    if (once->owns && gone && server->owners.supervisor == NULL &&
-        server->options.sensors != NULL) {
+    once->owns = owns(owners);
+    bool gone = supervisor_is_gone(owners);
+    if (once->owns && gone && owners->supervisor == NULL && owners->options->sensors != NULL) {
         if (once->orphans != NULL) {
-            orphans_drop(server); /* the supervisor looks for orphans itself */
+            orphans_drop(owners); /* the supervisor looks for orphans itself */
         }
-        if (!supervisor_begin(server)) {
+        if (!supervisor_begin(owners)) {
             server_log("supervisor_off", "reason=\"no memory; it is tried again\"");
         }
-    } else if (!once->owns && server->owners.supervisor != NULL) {
-        supervisor_halt(server->owners.supervisor);
-        supervisor_leave(server);
+    } else if (!once->owns && owners->supervisor != NULL) {
+        supervisor_halt(owners->supervisor);
+        supervisor_leave(owners);
     } else if (!once->owns && gone && once->clean) {
-        engine_clean(server->engine, 0);
+        engine_clean(owners->engine, 0);
     }
 }
 
-void server_once_stop(struct server *server) {
-    if (server->once.orphans != NULL) {
-        orphans_drop(server);
+void server_once_stop(struct server_owners *owners) {
+    if (owners->once->orphans != NULL) {
+        orphans_drop(owners);
     }
-    if (server->owners.supervisor != NULL) {
-        supervisor_leave(server);
+    if (owners->supervisor != NULL) {
+        supervisor_leave(owners);
     }
 }
 
-bool server_once_stopped(const struct server *server) {
-    return server->owners.supervisor == NULL && (server->once.leaving == NULL || server->once.left);
+bool server_once_stopped(const struct server_owners *owners) {
+    return owners->supervisor == NULL && (owners->once->leaving == NULL || owners->once->left);
 }
 
-void server_once_free(struct server *server) {
-    if (!supervisor_is_gone(server)) {
-        supervisor_free(server->once.leaving);
-        server->once.leaving = NULL;
+void server_once_free(struct server_owners *owners) {
+    if (!supervisor_is_gone(owners)) {
+        supervisor_free(owners->once->leaving);
+        owners->once->leaving = NULL;
     }
 }

@@ -13,11 +13,13 @@
 #include <stdint.h>
 
 struct run_orphans;
-struct server;
+struct server_options;
+struct server_owners;
 struct supervisor;
 
 struct server_once {
-    char url[96]; /* of our HTTP listener, for sensors; empty: there is none */
+    struct server_options *options; /* a change of the owner changes them */
+    char url[96];                   /* of our HTTP listener, for sensors; empty: there is none */
     bool owns;
     struct supervisor *leaving; /* of an ownership that has ended; its runs are being ended */
     bool left;                  /* it is closed; freed when none of its runs is alive */
@@ -29,13 +31,13 @@ struct server_once {
 };
 
 /* Called before the server is ready. False: out of memory; the reason has been logged. */
-bool server_once_start(struct server *server);
+bool server_once_start(struct server_owners *owners, struct server_options *options);
 /* Called every second, and when the role of the engine or of the node has changed. */
-void server_once_look(struct server *server);
+void server_once_look(struct server_owners *owners);
 /* The server stops: ends these parts. */
-void server_once_stop(struct server *server);
-bool server_once_stopped(const struct server *server);
+void server_once_stop(struct server_owners *owners);
+bool server_once_stopped(const struct server_owners *owners);
 /* Called when the loop has ended. */
-void server_once_free(struct server *server);
+void server_once_free(struct server_owners *owners);
 
 #endif

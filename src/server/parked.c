@@ -6,7 +6,10 @@
 
 #include "base/assert.h"
 #include "server/answer.h"
-#include "server/parts.h"
+#include "server/owners.h"
+#include "server/schedule.h"
+#include "server/slots.h"
+#include "server/stop.h"
 
 #define REFUSED_MAX 256u /* clients refused in one step */
 
@@ -16,9 +19,9 @@ struct parked_answer {
     struct kernel_value values[];
 };
 
-bool server_parked_init(struct server_parked *parked, struct server *server,
+bool server_parked_init(struct server_parked *parked, struct server_owners *owners,
                         struct engine *engine) {
-    parked->server = server;
+    parked->owners = owners;
     parked->engine = engine;
     parked->refusing = PARKED_BUCKETS;
     return pthread_mutex_init(&parked->lock, NULL) == 0 && parked_leaves_init(&parked->leaves);
@@ -41,8 +44,7 @@ void server_parked_free(struct server_parked *parked) {
 /* ---- On the engine's threads ---- */
 
 void server_parked_answer(void *ctx, const struct kernel_result *result) {
-    struct server *server = ctx;
-    struct server_parked *parked = &server->parked;
+    struct server_parked *parked = ctx;
     uint32_t count = result->value_count;
     struct parked_answer *answer = malloc(sizeof *answer + count * sizeof *answer->values);
     if (answer == NULL) {
@@ -61,7 +63,7 @@ void server_parked_answer(void *ctx, const struct kernel_result *result) {
     }
     parked->last = answer;
     pthread_mutex_unlock(&parked->lock);
-    server_answers_wake(&server->answers);
+    server_answers_wake(parked->owners->answers);
 }
 
 /* ---- Places ---- */
@@ -207,7 +209,7 @@ void server_parked_leave(struct server_parked *parked, struct server_client *cli
     slot->client = NULL;
     if (slot->has_place) { /* otherwise the client had ended its input and is leaving already */
         parked_leave_begin(parked, slot);
-        schedule_soon(&parked->server->schedule);
+        schedule_soon(parked->owners->schedule);
     }
     server_slot_free(slot);
 }
@@ -220,7 +222,7 @@ void server_parked_end(struct server_parked *parked, struct server_client *clien
     client->ended = true;
     if (slot != NULL) {
         parked_leave_begin(parked, slot);
-        schedule_soon(&parked->server->schedule);
+        schedule_soon(parked->owners->schedule);
     }
 }
 
@@ -266,7 +268,7 @@ struct server_slot *server_parked_next(struct server_parked *parked,
 /* A slot in this bucket that no answer can reach any more. */
 static struct server_slot *stale_in(const struct server_parked *parked, uint32_t bucket,
                                     const struct engine_standing *standing) {
-    bool all = parked->server->stop.draining || standing->role != ENGINE_LEADING;
+    bool all = parked->owners->stop->draining || standing->role != ENGINE_LEADING;
     struct server_slot *slot = parked->of[bucket];
     while (slot != NULL && !all && slot->request.lead == standing->lead) {
         slot = slot->next_parked;
@@ -289,7 +291,7 @@ bool server_parked_step(struct server_parked *parked) {
             parked->refusing++;
         } else {
             parked_refuse(parked, slot, TN_R_LOST,
-                          parked->server->stop.draining
+                          parked->owners->stop->draining
                               ? "the server stops while the lease waits; repeat the operation"
                               : lost_lead);
             i++;
@@ -305,11 +307,11 @@ void server_parked_check(struct server_parked *parked) {
     parked->leaves.paused = false;
     parked_leaves_submit(parked);
     engine_standing_read(parked->engine, &standing);
-    bool over = parked->server->stop.draining || standing.role != ENGINE_LEADING ||
+    bool over = parked->owners->stop->draining || standing.role != ENGINE_LEADING ||
                 standing.lead != parked->lead;
     parked->lead = standing.lead;
     if (over && parked->count > 0) {
         parked->refusing = 0;
-        schedule_soon(&parked->server->schedule);
+        schedule_soon(parked->owners->schedule);
     }
 }

@@ -64,7 +64,7 @@ struct parked_leaves {
 
 struct server_parked {
     struct engine *engine;
-    struct server *server;
+    struct server_owners *owners;
     struct server_slot *of[PARKED_BUCKETS]; /* parked slots by lease, linked by next_parked */
     uint32_t count;
     uint32_t places;         /* taken */
@@ -76,7 +76,8 @@ struct server_parked {
     struct parked_answer *first, *last; /* under the lock: answers that the loop has not seen */
 };
 
-bool server_parked_init(struct server_parked *parked, struct server *server, struct engine *engine);
+bool server_parked_init(struct server_parked *parked, struct server_owners *owners,
+                        struct engine *engine);
 void server_parked_free(struct server_parked *parked);
 
 /* The engine_waited_sink, called on an engine's thread. `ctx` is the server. */

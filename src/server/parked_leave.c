@@ -13,7 +13,8 @@
 
 #include "base/assert.h"
 #include "server/answer.h"
-#include "server/parts.h"
+#include "server/owners.h"
+#include "server/slots.h"
 
 bool parked_leaves_init(struct parked_leaves *leaves) {
     leaves->of = malloc(SERVER_SLOTS_PARKED * sizeof *leaves->of);
@@ -93,16 +94,16 @@ static void ended_refuse(struct server_parked *parked, uint64_t lsn) {
  * end after this call. */
 static void call_done(struct engine_request *request, struct tn_bytes command) {
     struct parked_call *call = (struct parked_call *)request;
-    struct server *server = request->ctx;
+    struct server_owners *owners = request->ctx;
     bool last = !request->more;
     (void)command;
-    pthread_mutex_lock(&server->parked.lock);
-    call->next = server->parked.leaves.done;
-    server->parked.leaves.done = call;
+    pthread_mutex_lock(&owners->parked->lock);
+    call->next = owners->parked->leaves.done;
+    owners->parked->leaves.done = call;
     if (last) {
-        server_answers_wake(&server->answers);
+        server_answers_wake(owners->answers);
     }
-    pthread_mutex_unlock(&server->parked.lock);
+    pthread_mutex_unlock(&owners->parked->lock);
 }
 
 static enum tn_result call_submit(struct server_parked *parked, struct parked_leave *leave) {
@@ -119,7 +120,7 @@ static enum tn_result call_submit(struct server_parked *parked, struct parked_le
     }
     leaves->calls_free = call->next;
     call->leave = leave;
-    call->request = (struct engine_request){.done = call_done, .ctx = parked->server};
+    call->request = (struct engine_request){.done = call_done, .ctx = parked->owners};
     leaves->in_flight++;
     enum tn_result code = engine_submit_later(parked->engine, &call->request, &command);
     if (code != TN_R_OK) {

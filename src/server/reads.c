@@ -496,7 +496,7 @@ enum server_step server_read(struct server_request *request, struct server_answe
     owners->counters->calls[row->id]++;
     server_count_served(owners->counters, row->id, client->begun_ns);
     if (answer.code == TN_R_HALTED) {
-        server_stop(owners->server, 1);
+        server_stop(owners, 1);
     }
     answer.http_status = (uint16_t)tn_result_http(answer.code);
     *ret_answer = answer;

@@ -323,7 +323,7 @@ enum tn_result server_program_judge(struct server_request *request) {
             "an anonymous client may not define programs to run; define the sensor over "
             "the Unix socket %s (tenure --socket PATH, redis-cli -s PATH), as a user with "
             "the role admin, or in the configuration file",
-            server_unix_path(owners->server));
+            server_unix_path(owners));
         return TN_R_NOPERM;
     }
     return TN_R_OK;

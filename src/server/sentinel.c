@@ -62,7 +62,7 @@ static void sight_take(struct server_connection *connection, struct sight *sight
     }
     if (!address_local(connection, &sight->owner)) {
         (void)snprintf(sight->owner.host, sizeof sight->owner.host, "127.0.0.1");
-        sight->owner.port = server_listen_port(owners->server, SERVER_LISTEN_TCP);
+        sight->owner.port = server_listen_port(owners, SERVER_LISTEN_TCP);
     }
 }
 

@@ -7,10 +7,13 @@
 
 #include "base/assert.h"
 #include "protocol/render.h"
+#include "server/connection.h"
 #include "server/fanout.h"
 #include "server/listen.h"
 #include "server/log_line.h"
-#include "server/parts.h"
+#include "server/once.h"
+#include "server/owners.h"
+#include "server/server.h"
 
 bool server_node_address_split(const char *text, struct server_node_address *ret_address) {
     const char *colon = strrchr(text, ':');
@@ -48,7 +51,7 @@ void server_role_refresh(struct server_role *role, struct engine *engine) {
     role->follows = !leads;
 }
 
-static void say_switch(struct server *server, const char *from, const char *to) {
+static void say_switch(struct server_owners *owners, const char *from, const char *to) {
     struct server_node_address old, new;
     char text[4 * SERVER_ADDRESS_MAX];
     if (!server_node_address_split(from, &old) || !server_node_address_split(to, &new)) {
@@ -56,30 +59,30 @@ static void say_switch(struct server *server, const char *from, const char *to) 
     }
     (void)snprintf(text, sizeof text, SERVER_SERVICE " %s %u %s %u", old.host, old.port, new.host,
                    new.port);
-    server_fanout_say(&server->streams, "+switch-master", text);
+    server_fanout_say(owners->streams, "+switch-master", text);
     (void)snprintf(text, sizeof text, "slave %s:%u %s %u @ " SERVER_SERVICE " %s %u", old.host,
                    old.port, old.host, old.port, new.host, new.port);
-    server_fanout_say(&server->streams, "+slave", text);
+    server_fanout_say(owners->streams, "+slave", text);
 }
 
-void server_role_look(struct server *server) {
-    struct server_role *role = &server->role;
-    server_role_refresh(role, server->engine);
+void server_role_look(struct server_owners *owners) {
+    struct server_role *role = owners->role;
+    server_role_refresh(role, owners->engine);
     bool leads = !role->follows;
     if (leads && !role->led) {
         role->promotions++;
     }
     if (!leads && role->led) {
-        server_connections_part(server);
+        server_connections_part(owners);
     }
     if (leads != role->led) {
         server_log(leads ? "promoted" : "demoted", "leader=%s connections=%u", role->leader,
-                   server->connections.count);
+                   owners->connections->count);
     }
     role->led = leads;
     if (role->leader[0] != '\0' && strcmp(role->leader, role->owner) != 0) {
         if (role->owner[0] != '\0') {
-            say_switch(server, role->owner, role->leader);
+            say_switch(owners, role->owner, role->leader);
         }
         (void)snprintf(role->owner, sizeof role->owner, "%s", role->leader);
     }
@@ -127,9 +130,9 @@ enum tn_result server_role_judge(struct server_request *request) {
 const char *server_role_leader(const struct server_client *client) {
     const char *leader = client->owners->role->leader;
     struct server_node_address address;
-    bool usable = !client->secure ||
-                  (server_node_address_split(leader, &address) &&
-                   address.port == server_listen_port(client->owners->server, SERVER_LISTEN_TLS));
+    bool usable =
+        !client->secure || (server_node_address_split(leader, &address) &&
+                            address.port == server_listen_port(client->owners, SERVER_LISTEN_TLS));
     return usable ? leader : "";
 }
 
@@ -171,21 +174,21 @@ static void on_changed(uv_async_t *changed) {
     server_once_look(changed->data);
 }
 
-void server_role_start(struct server *server) {
-    struct server_role *role = &server->role;
-    (void)uv_async_init(&server->loop, &role->changed, on_changed);
-    role->changed.data = server;
+void server_role_start(struct server_owners *owners) {
+    struct server_role *role = owners->role;
+    (void)uv_async_init(owners->loop, &role->changed, on_changed);
+    role->changed.data = owners;
     role->open = true;
-    feed_connect(server->options.feed, &role->changed);
-    server_role_refresh(role, server->engine);
+    feed_connect(owners->options->feed, &role->changed);
+    server_role_refresh(role, owners->engine);
     role->led = !role->follows;
     role->promotions = role->led;
     (void)snprintf(role->owner, sizeof role->owner, "%s", role->leader);
 }
 
-void server_role_stop(struct server *server) {
-    if (server->role.open) {
-        server->role.open = false;
-        feed_connect(server->options.feed, NULL);
+void server_role_stop(struct server_owners *owners) {
+    if (owners->role->open) {
+        owners->role->open = false;
+        feed_connect(owners->options->feed, NULL);
     }
 }

@@ -18,7 +18,7 @@
 #include "engine/engine.h"
 #include "server/handler.h"
 
-struct server;
+struct server_owners;
 
 /* The service name for clients of Redis Sentinel. */
 #define SERVER_SERVICE "tenure"
@@ -47,10 +47,10 @@ struct server_role {
 };
 
 /* Called when the loop and the streams exist; before the loop's handles are closed. */
-void server_role_start(struct server *server);
-void server_role_stop(struct server *server);
+void server_role_start(struct server_owners *owners);
+void server_role_stop(struct server_owners *owners);
 /* Called every second, in case the feed has not been called. */
-void server_role_look(struct server *server);
+void server_role_look(struct server_owners *owners);
 
 /* Updates `leader` and `leader_http`, and nothing else. */
 void server_role_refresh(struct server_role *role, struct engine *engine);

@@ -13,7 +13,7 @@
 
 #define SERVER_DRAIN_MS 5000u
 
-struct server;
+struct server_owners;
 
 struct server_stopping {
     uv_timer_t timer;
@@ -22,10 +22,10 @@ struct server_stopping {
 };
 
 /* Begins to stop, if that has not begun; the highest exit code counts. */
-void server_stop(struct server *server, int exit_code);
+void server_stop(struct server_owners *owners, int exit_code);
 /* Something has come to its end: closes the loop's handles if it was the last. */
-void server_stop_check(struct server *server);
+void server_stop_check(struct server_owners *owners);
 /* Closes all handles of the loop, which then ends. */
-void server_stop_now(struct server *server);
+void server_stop_now(struct server_owners *owners);
 
 #endif

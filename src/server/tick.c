@@ -46,9 +46,9 @@ void ticks_wait(struct ticks *ticks, struct server_client *client) {
     }
 }
 
-void ticks_init(struct ticks *ticks, struct server *server, struct engine *engine) {
+void ticks_init(struct ticks *ticks, struct server_owners *owners, struct engine *engine) {
     ticks->engine = engine;
     TAILQ_INIT(&ticks->waiting);
-    server_client_init(&ticks->client, server, tick_run);
+    server_client_init(&ticks->client, owners, tick_run);
     ticks->client.login.user = &access_system;
 }

@@ -12,7 +12,7 @@ struct ticks {
     struct engine *engine;
 };
 
-void ticks_init(struct ticks *ticks, struct server *server, struct engine *engine);
+void ticks_init(struct ticks *ticks, struct server_owners *owners, struct engine *engine);
 /* Runs the client again after the next committed tick. */
 void ticks_wait(struct ticks *ticks, struct server_client *client);
 

@@ -1,16 +1,22 @@
 /* The socket of the UDP listener: which sources are served, and which datagrams are dropped. */
 #include "server/udp.h"
 #include "protocol/identity.h"
+#include "server/buffers.h"
+#include "server/client.h"
+#include "server/count.h"
 #include "server/listen_address.h"
-#include "server/parts.h"
+#include "server/log_line.h"
+#include "server/once.h"
+#include "server/owners.h"
+#include "server/server.h"
 #include "server/udp_listen.h"
+#include "server/write.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "protocol/detail.h"
-#include "server/log_line.h"
 
 /* ---- Exchanges ---- */
 
@@ -24,9 +30,9 @@ static struct udp_exchange *exchange_take(struct server_udp *udp) {
 
 void udp_exchange_end(struct udp_exchange *exchange) {
     struct server_udp *udp = exchange->udp;
-    if (exchange->client.server != NULL) {
+    if (exchange->client.owners != NULL) {
         server_client_leave(&exchange->client);
-        exchange->client.server = NULL;
+        exchange->client.owners = NULL;
     }
     exchange->next_free = udp->free;
     udp->free = exchange;
@@ -37,7 +43,7 @@ void udp_send(struct udp_exchange *exchange, const void *bytes, size_t len,
     struct server_udp *udp = exchange->udp;
     uv_buf_t buffer = uv_buf_init((char *)(uintptr_t)bytes, (unsigned)len);
     int sent = uv_udp_try_send(&udp->socket, &buffer, 1, (const struct sockaddr *)&exchange->peer);
-    udp->server->counters.datagrams[sent >= 0 ? outcome : SERVER_UDP_UNSENT]++;
+    udp->owners->counters->datagrams[sent >= 0 ? outcome : SERVER_UDP_UNSENT]++;
 }
 
 /* ---- Datagrams ---- */
@@ -46,7 +52,7 @@ void udp_send(struct udp_exchange *exchange, const void *bytes, size_t len,
 static bool exchange_identify(struct udp_exchange *exchange,
                               const struct protocol_udp_request *request, char *detail) {
     struct server_udp *udp = exchange->udp;
-    enum tn_result code = server_holder_derive(udp->server->engine, udp->pool, request->meta,
+    enum tn_result code = server_holder_derive(udp->owners->engine, udp->pool, request->meta,
                                                exchange->key, &exchange->key_len, detail);
     if (code == TN_R_OK && request->many) {
         exchange->key_len =
@@ -62,7 +68,7 @@ static void exchange_serve(struct udp_exchange *exchange, struct tn_bytes datagr
     char detail[PROTOCOL_DETAIL] = "";
     size_t peer_len =
         peer->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-    const char *fault = udp_pool_fault(e->udp->server, e->udp->pool);
+    const char *fault = udp_pool_fault(e->udp->owners, e->udp->pool);
     if (fault != NULL) {
         udp_exchange_fail(e, "BAD_POOL", fault);
         return;
@@ -81,7 +87,7 @@ static void exchange_serve(struct udp_exchange *exchange, struct tn_bytes datagr
 
 static void datagram_take(struct server_udp *udp, struct tn_bytes datagram,
                           const struct sockaddr *peer) {
-    uint64_t *counted = udp->server->counters.datagrams;
+    uint64_t *counted = udp->owners->counters->datagrams;
     struct udp_source source = udp_source_of(peer);
     struct protocol_udp_request request;
     char detail[PROTOCOL_DETAIL] = "";
@@ -91,7 +97,7 @@ static void datagram_take(struct server_udp *udp, struct tn_bytes datagram,
         counted[SERVER_UDP_UNLISTED]++;
         return;
     }
-    if (!udp_rate_take(&udp->rate, &source, uv_now(&udp->server->loop))) {
+    if (!udp_rate_take(&udp->rate, &source, uv_now(udp->owners->loop))) {
         counted[SERVER_UDP_LIMITED]++;
         return;
     }
@@ -125,7 +131,7 @@ static void datagram_take(struct server_udp *udp, struct tn_bytes datagram,
 static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer) {
     struct server_udp *udp = handle->data;
     (void)suggested;
-    *ret_buffer = uv_buf_init((char *)udp->server->buffers.read, SERVER_READ_BYTES);
+    *ret_buffer = uv_buf_init((char *)udp->owners->buffers->read, SERVER_READ_BYTES);
 }
 
 static void on_datagram(uv_udp_t *socket, ssize_t len, const uv_buf_t *buffer,
@@ -134,20 +140,20 @@ static void on_datagram(uv_udp_t *socket, ssize_t len, const uv_buf_t *buffer,
     if (len < 0 || peer == NULL) {
         return; /* no datagram, or an error that a later datagram will show again */
     }
-    if (!udp->server->once.owns) {
+    if (!udp->owners->once->owns) {
         return; /* another node of the cluster answers */
     }
     if ((flags & UV_UDP_PARTIAL) != 0) {
-        udp->server->counters.datagrams[SERVER_UDP_MALFORMED]++;
+        udp->owners->counters->datagrams[SERVER_UDP_MALFORMED]++;
         return;
     }
     datagram_take(udp, tn_bytes_of(buffer->base, (size_t)len), peer);
-    server_count_ended(&udp->server->counters);
+    server_count_ended(udp->owners->counters);
 }
 
 /* ---- Starting and stopping ---- */
 
-static bool pool_check(struct server *server, const char *pool, char *reason, size_t room) {
+static bool pool_check(struct server_owners *owners, const char *pool, char *reason, size_t room) {
     struct kernel_pool_view view;
     uint64_t lsn;
     struct tn_bytes name = tn_bytes_of(pool, strlen(pool));
@@ -155,12 +161,12 @@ static bool pool_check(struct server *server, const char *pool, char *reason, si
         (void)snprintf(reason, room, "udp_pool must name the pool of the ids");
         return false;
     }
-    if (engine_pool_read(server->engine, ENGINE_READ_AS_IS, name, &view, &lsn) ==
+    if (engine_pool_read(owners->engine, ENGINE_READ_AS_IS, name, &view, &lsn) ==
         TN_R_POOL_NOTFOUND) {
         server_log("udp_pool_missing", "pool=%s reason=\"%s\"", pool,
                    "nodes are refused until it is created");
     }
-    const char *fault = udp_pool_fault(server, name);
+    const char *fault = udp_pool_fault(owners, name);
     if (fault != NULL) {
         (void)snprintf(reason, room, "udp_pool %s: %s", pool, fault);
     }
@@ -187,10 +193,10 @@ static int socket_open(struct server_udp *udp, const char *host, uint16_t port,
     return code;
 }
 
-bool server_udp_start(struct server *server, const char *host, uint16_t port, uint16_t *ret_port,
-                      char *reason, size_t room) {
-    const struct server_options *options = &server->options;
-    if (!pool_check(server, options->udp_pool, reason, room)) {
+bool server_udp_start(struct server_owners *owners, const char *host, uint16_t port,
+                      uint16_t *ret_port, char *reason, size_t room) {
+    const struct server_options *options = owners->options;
+    if (!pool_check(owners, options->udp_pool, reason, room)) {
         return false;
     }
     struct server_udp *udp = calloc(1, sizeof *udp);
@@ -198,8 +204,8 @@ bool server_udp_start(struct server *server, const char *host, uint16_t port, ui
         (void)snprintf(reason, room, "no memory");
         return false;
     }
-    server->udp = udp;
-    udp->server = server;
+    owners->udp = udp;
+    udp->owners = owners;
     udp->pool = tn_bytes_of(options->udp_pool, strlen(options->udp_pool));
     udp->rate.per_second = options->udp_rate;
     udp->rate.burst = options->udp_burst;
@@ -212,7 +218,7 @@ bool server_udp_start(struct server *server, const char *host, uint16_t port, ui
         return false;
     }
     udp->listed_only = !server_address_is_loopback(host);
-    (void)uv_udp_init(&server->loop, &udp->socket);
+    (void)uv_udp_init(owners->loop, &udp->socket);
     udp->socket.data = udp;
     int code = socket_open(udp, host, port, ret_port);
     if (code != 0) {
@@ -221,12 +227,12 @@ bool server_udp_start(struct server *server, const char *host, uint16_t port, ui
     return code == 0;
 }
 
-void server_udp_drain(struct server *server) {
-    if (server->udp != NULL) {
-        (void)uv_udp_recv_stop(&server->udp->socket);
+void server_udp_drain(struct server_owners *owners) {
+    if (owners->udp != NULL) {
+        (void)uv_udp_recv_stop(&owners->udp->socket);
     }
 }
 
-void server_udp_free(struct server *server) {
-    free(server->udp);
+void server_udp_free(struct server_owners *owners) {
+    free(owners->udp);
 }

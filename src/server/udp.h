@@ -92,7 +92,7 @@ struct udp_exchange {
 };
 
 struct server_udp {
-    struct server *server;
+    struct server_owners *owners;
     uv_udp_t socket;
     struct tn_bytes pool;
     struct udp_networks allow;
@@ -104,7 +104,7 @@ struct server_udp {
 };
 
 /* Why the UDP listener cannot use the pool. NULL: it can, or the pool does not exist. */
-const char *udp_pool_fault(struct server *server, struct tn_bytes pool);
+const char *udp_pool_fault(struct server_owners *owners, struct tn_bytes pool);
 /* Begins to serve the exchange, which the caller has filled in. */
 void udp_exchange_begin(struct udp_exchange *exchange);
 /* Sends the failure, shortened to the length of the request, and ends the exchange. */

@@ -5,8 +5,15 @@
 
 #include "base/assert.h"
 #include "protocol/render.h"
-#include "server/parts.h"
+#include "server/access.h"
+#include "server/client.h"
+#include "server/count.h"
+#include "server/handler.h"
+#include "server/owners.h"
+#include "server/request.h"
+#include "server/slots.h"
 #include "server/udp.h"
+#include "server/write.h"
 
 #define WORDS_MAX 10u
 
@@ -29,10 +36,10 @@ static const char *policy_fault(const struct kernel_pool_view *view) {
                : NULL;
 }
 
-const char *udp_pool_fault(struct server *server, struct tn_bytes pool) {
+const char *udp_pool_fault(struct server_owners *owners, struct tn_bytes pool) {
     struct kernel_pool_view view;
     uint64_t lsn;
-    enum tn_result code = engine_pool_read(server->engine, ENGINE_READ_AS_IS, pool, &view, &lsn);
+    enum tn_result code = engine_pool_read(owners->engine, ENGINE_READ_AS_IS, pool, &view, &lsn);
     return code == TN_R_OK ? policy_fault(&view) : NULL;
 }
 
@@ -47,7 +54,7 @@ void udp_exchange_fail(struct udp_exchange *exchange, const char *reason, const 
         (void)snprintf(text, sizeof text, "%s", reason);
     }
     if (PROTOCOL_UDP_HEADER + strlen(text) > room) {
-        exchange->udp->server->counters.datagrams[SERVER_UDP_SHORT]++;
+        exchange->udp->owners->counters->datagrams[SERVER_UDP_SHORT]++;
     } else {
         size_t len = protocol_udp_failure(out, exchange->sequence, text);
         udp_send(exchange, out, len, SERVER_UDP_FAILED);
@@ -67,12 +74,12 @@ static const char *reason_of(enum tn_result code) {
 }
 
 static void exchange_finish(struct udp_exchange *exchange) {
-    struct server *server = exchange->udp->server;
+    struct server_owners *owners = exchange->udp->owners;
     uint8_t out[PROTOCOL_UDP_REPLY_MAX];
     enum tn_result code = exchange->code;
     if (code != TN_R_OK && tn_result_outcome(code) == TN_UNKNOWN) {
         /* The node gets no reply and sends the request again. */
-        server->counters.datagrams[SERVER_UDP_UNKNOWN]++;
+        owners->counters->datagrams[SERVER_UDP_UNKNOWN]++;
         udp_exchange_end(exchange);
         return;
     }
@@ -80,7 +87,7 @@ static void exchange_finish(struct udp_exchange *exchange) {
         udp_exchange_fail(exchange, reason_of(code), "");
         return;
     }
-    uint64_t seconds = engine_now(server->engine) / 1000;
+    uint64_t seconds = engine_now(owners->engine) / 1000;
     size_t len = exchange->many
                      ? protocol_udp_many(out, exchange->sequence, exchange->ids, exchange->count)
                      : protocol_udp_one(out, exchange->sequence, exchange->ids[0], seconds);
@@ -131,7 +138,7 @@ static bool ids_take(struct udp_exchange *exchange, const struct server_slot *sl
                slot->value < PROTOCOL_UDP_NO_ID;
     }
     enum tn_result code =
-        engine_lease_values(udp->server->engine, ENGINE_READ_AS_IS, slot->request.result.lease, 0,
+        engine_lease_values(udp->owners->engine, ENGINE_READ_AS_IS, slot->request.result.lease, 0,
                             udp->values, PROTOCOL_UDP_COUNT_MAX, &found);
     if (code != TN_R_OK || found != exchange->count) {
         return false;
@@ -149,7 +156,7 @@ static bool ids_take(struct udp_exchange *exchange, const struct server_slot *sl
 /* The result remembered for an operation id counts only if it still holds: the lease is live under
  * this epoch. */
 static bool replay_holds(struct udp_exchange *exchange, const struct kernel_result *result) {
-    struct engine *engine = exchange->udp->server->engine;
+    struct engine *engine = exchange->udp->owners->engine;
     struct engine_lease lease;
     return exchange->code == TN_R_OK && engine_verify(engine, ENGINE_READ_AS_IS, result->lease,
                                                       result->epoch, &lease) == TN_R_OK;
@@ -202,7 +209,7 @@ static void exchange_run(struct server_client *client) {
 /* ---- Beginning ---- */
 
 void udp_exchange_begin(struct udp_exchange *exchange) {
-    server_client_init(&exchange->client, exchange->udp->server, exchange_run);
+    server_client_init(&exchange->client, exchange->udp->owners, exchange_run);
     exchange->client.begun_ns = uv_hrtime();
     exchange->client.login.user = &access_system;
     exchange->client.encoding = PROTOCOL_RESP3;

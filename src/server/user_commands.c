@@ -114,7 +114,7 @@ static void hash_refuse(struct hashing *h, enum tn_result code, const char *deta
 static bool is_allowed_still(const struct hashing *h) {
     const struct access *access = h->owners->access;
     const struct server_client *client = h->slot->client;
-    server_users_look(h->owners->server);
+    server_users_look(h->owners);
     if (client == NULL) {
         return false;
     }
@@ -138,7 +138,7 @@ static void hash_done(uv_work_t *work, int status) {
     } else if (status == 0 && h->done) {
         h->command.spec = tn_bytes_of(h->hash, strlen(h->hash));
         h->slot->request.done = server_answer_done;
-        h->slot->request.ctx = h->owners->server;
+        h->slot->request.ctx = h->owners;
         h->slot->has_op = h->command.opid.len > 0;
         code = engine_submit_later(h->owners->engine, &h->slot->request, &h->command);
         h->writes->submitted = true;

@@ -16,7 +16,7 @@
 
 #define SERVER_USERS_HASHING_MAX 4u /* secrets hashed at the same time */
 
-struct server;
+struct server_owners;
 
 struct server_users {
     uint64_t lsn;     /* position of the last change that access control has seen */
@@ -25,10 +25,10 @@ struct server_users {
 };
 
 /* Brings access control up to date. */
-void server_users_look(struct server *server);
+void server_users_look(struct server_owners *owners);
 /* The users of the file have changed: takes over the users of the log again. */
-void server_users_again(struct server *server);
+void server_users_again(struct server_owners *owners);
 /* Closes the clients of users that were removed, if there may be any. */
-void server_users_review(struct server *server);
+void server_users_review(struct server_owners *owners);
 
 #endif

@@ -84,7 +84,7 @@ enum tn_result server_write_submit(struct server_request *request) {
         return TN_R_OK;
     }
     slot->request.done = server_answer_done;
-    slot->request.ctx = request->owners->server;
+    slot->request.ctx = request->owners;
     bool waits = (request->call.command.fields & KERNEL_F_WAIT) != 0;
     slot->has_op = request->call.command.opid.len > 0;
     if (waits && !server_parked_begin(writes->parked, slot)) {

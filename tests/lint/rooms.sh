@@ -95,6 +95,10 @@ done
 cp "$copy/src/base/glob.c" "$copy/src/cli/glob.c"
 echo "src/cli/glob.c:1: name: there is already src/base/glob.c" >>"$expected"
 
+printf '#include "server/%s.h"\n' access answer buffers client connection count daemon jobs listen \
+    >"$copy/src/server/planted_parts.h"
+echo "src/server/planted_parts.h:9: gather: " >>"$expected"
+
 plant server '/* See gone_away.c for the reason. */' comment
 plant kernel '/* kernel/gone_away.h */' comment
 
@@ -104,7 +108,6 @@ plant kernel 'void f(int a) { TN_ASSERT(tn_table_take(a) != 0); }' assert
 plant server 'void f(void) { TN_ASSERT(uv_timer_init(a, b) == 0); }' assert
 plant server 'void f(void *s) { uv_try_write(s, NULL, 0); }' stream
 plant server 'void f(void *s) { (void)uv_tcp_nodelay(s, 1); }' stream
-plant server $'#include "server/parts.h"\nenum tn_result read_lease(struct server_request *r) { return g(r); }' handler
 plant engine 'void f(struct os *os) { TN_ASSERT(os->sync(os->ctx, 1) == 0); }' assert
 plant base 'void f(int a) { TN_ASSERT(a++ < 3); }' assert
 plant base 'void f(int a, int b) { TN_ASSERT((a = b) > 0); }' assert
