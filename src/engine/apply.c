@@ -216,6 +216,11 @@ static struct engine_request *complete_run(struct engine *engine, struct engine_
 static void apply_count(struct engine *engine, uint32_t count) {
     atomic_fetch_add_explicit(&engine->batches_done, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&engine->commands_done, count, memory_order_relaxed);
+    unsigned bucket = 0;
+    while (bucket < ENGINE_BATCH_BUCKETS && count > engine_batch_bound(bucket)) {
+        bucket++;
+    }
+    atomic_fetch_add_explicit(&engine->batch_histogram[bucket], 1, memory_order_relaxed);
     if (count > atomic_load_explicit(&engine->batch_largest, memory_order_relaxed)) {
         atomic_store_explicit(&engine->batch_largest, count, memory_order_relaxed);
     }

@@ -363,6 +363,9 @@ void engine_stats_read(struct engine *engine, struct engine_stats *ret_stats) {
     for (unsigned i = 0; i <= ENGINE_APPEND_BUCKETS; i++) {
         stats.append_histogram[i] = engine_counter(&engine->append_histogram[i]);
     }
+    for (unsigned i = 0; i <= ENGINE_BATCH_BUCKETS; i++) {
+        stats.batch_histogram[i] = engine_counter(&engine->batch_histogram[i]);
+    }
     engine_events_stats(engine, &stats);
     engine->log->verbs->stats(engine->log, &stats.log);
     engine->store->verbs->stats(engine->store, &stats.log);

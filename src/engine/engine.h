@@ -360,6 +360,12 @@ static inline uint64_t engine_append_bound_ns(unsigned bucket) {
     return (uint64_t)64000 << bucket;
 }
 
+/* How many commands a batch had, in powers of two from 1. */
+#define ENGINE_BATCH_BUCKETS 14u
+static inline uint64_t engine_batch_bound(unsigned bucket) {
+    return (uint64_t)1 << bucket;
+}
+
 struct engine_stats {
     uint64_t lsn;
     uint64_t now_ms;
@@ -369,9 +375,11 @@ struct engine_stats {
     uint64_t batches;
     uint64_t commands;
     uint64_t batch_commands_max; /* the largest batch so far */
-    uint64_t syncs;              /* appends that reached the log */
-    uint64_t append_ns_last;     /* duration of the last append, as the engine saw it */
-    uint64_t append_ns_sum;      /* sum over all successful appends */
+    /* The batches of at most engine_batch_bound(i) commands; the last entry: larger. */
+    uint64_t batch_histogram[ENGINE_BATCH_BUCKETS + 1];
+    uint64_t syncs;          /* appends that reached the log */
+    uint64_t append_ns_last; /* duration of the last append, as the engine saw it */
+    uint64_t append_ns_sum;  /* sum over all successful appends */
     /* The appends that took at most engine_append_bound_ns(i); the last entry: longer. */
     uint64_t append_histogram[ENGINE_APPEND_BUCKETS + 1];
     uint64_t append_ns_waiting; /* how long a call of the log has been pending; 0: none is */

@@ -237,7 +237,8 @@ struct engine {
     _Atomic uint32_t fence_waiters;
     engine_park_word applied; /* a counter, incremented if there are fence_waiters */
     _Atomic uint64_t batches_done, commands_done, batch_largest, appends, append_ns_last,
-        append_ns_sum, append_histogram[ENGINE_APPEND_BUCKETS + 1];
+        append_ns_sum, append_histogram[ENGINE_APPEND_BUCKETS + 1],
+        batch_histogram[ENGINE_BATCH_BUCKETS + 1];
     _Atomic bool log_full;     /* the disk had no room for the last append */
     _Atomic uint64_t refusals; /* without the log */
     _Atomic bool refuses_some; /* an entry of the following array is not 0 */

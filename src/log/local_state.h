@@ -71,6 +71,7 @@ struct log_local {
     struct log_numbers snapshots; /* LSNs, oldest first */
     uint64_t snapshot_found;      /* the newest when load was done; UINT64_MAX: there was none */
     uint64_t snapshot_bytes;      /* of the newest */
+    uint64_t snapshot_ms;         /* the log's time in the newest */
     uint64_t bytes_appended;      /* since the snapshot that was loaded: see log_local_counted */
     uint64_t bytes_at_snapshot;   /* bytes_appended when the newest snapshot began */
     uint64_t bytes_at_begin;      /* the same for the one being written */

@@ -44,7 +44,8 @@ static enum tn_status store_section(struct log_store *store, const struct log_se
 }
 
 /* Enters the new snapshot into the list; the same LSN again replaces the file and the entry. */
-static bool snapshots_add(struct log_local *log, uint64_t lsn, uint64_t bytes) {
+static bool snapshots_add(struct log_local *log, const struct log_position *at, uint64_t bytes) {
+    uint64_t lsn = at->lsn;
     struct log_numbers *snapshots = &log->snapshots;
     log_local_lock(log);
     bool known = snapshots->count > 0 && snapshots->at[snapshots->count - 1] == lsn;
@@ -53,6 +54,7 @@ static bool snapshots_add(struct log_local *log, uint64_t lsn, uint64_t bytes) {
         log->snapshot_found = UINT64_MAX; /* this name is durable, we have seen to it */
     }
     log->snapshot_bytes = bytes;
+    log->snapshot_ms = at->now_ms;
     log->bytes_at_snapshot = log->bytes_at_begin;
     log_local_unlock(log);
     return added;
@@ -60,15 +62,15 @@ static bool snapshots_add(struct log_local *log, uint64_t lsn, uint64_t bytes) {
 
 static enum tn_status store_end(struct log_store *store, struct log_error *error) {
     struct log_local *log = log_local_of_store(store);
-    uint64_t lsn = log->snapshot.at.lsn;
+    const struct log_position at = log->snapshot.at;
     uint64_t bytes = 0;
     enum tn_status status = log_snapshot_writer_end(&log->snapshot, &bytes);
-    if (status == TN_OK && !snapshots_add(log, lsn, bytes)) {
+    if (status == TN_OK && !snapshots_add(log, &at, bytes)) {
         status = TN_NOMEM;
     }
     if (status != TN_OK) {
         return log_fail(error, status, "%.300s: cannot write the snapshot of LSN %" PRIu64 ": %s",
-                        log->dir.path, lsn, tn_status_text(status));
+                        log->dir.path, at.lsn, tn_status_text(status));
     }
     log_local_retain(log);
     return TN_OK;
@@ -85,6 +87,7 @@ static void store_stats(struct log_store *store, struct log_stats *ret_stats) {
     ret_stats->snapshot_bytes = log->snapshot_bytes;
     ret_stats->snapshot_lsn =
         log->snapshots.count > 0 ? log->snapshots.at[log->snapshots.count - 1] : 0;
+    ret_stats->snapshot_ms = log->snapshot_ms;
     ret_stats->bytes_since_snapshot = log->bytes_appended - log->bytes_at_snapshot;
     log_local_unlock(log);
 }

@@ -64,6 +64,7 @@ struct log_stats {
     uint64_t snapshots;
     uint64_t snapshot_bytes; /* of the newest */
     uint64_t snapshot_lsn;   /* of the newest, 0 if none */
+    uint64_t snapshot_ms;    /* the log's time there */
     uint64_t bytes_since_snapshot;
     /* A replicated log's; all 0 in others. */
     uint64_t

@@ -395,8 +395,10 @@ static enum tn_status snapshot_deliver(struct recovery *r) {
         return TN_OK;
     }
     const char *remedy = r->log->options.use_older_snapshot ? REMEDY_BACKUP : REMEDY_OLDER;
-    return log_snapshot_read(&r->log->dir, r->snapshot.lsn, r->loader, remedy, &r->snapshot,
-                             &r->log->snapshot_bytes, r->error);
+    enum tn_status status = log_snapshot_read(&r->log->dir, r->snapshot.lsn, r->loader, remedy,
+                                              &r->snapshot, &r->log->snapshot_bytes, r->error);
+    r->log->snapshot_ms = status == TN_OK ? r->snapshot.now_ms : 0;
+    return status;
 }
 
 /* A check reads the other snapshots too, after everything that matters has been handed over. */

@@ -39,6 +39,7 @@
     X(ENGINE_BATCHES, "tenure_engine_batches_total", "counter", "", "Batches committed") \
     X(ENGINE_COMMANDS, "tenure_engine_commands_total", "counter", "", "Commands committed, including ticks") \
     X(ENGINE_BATCH_MAX, "tenure_engine_batch_commands_max", "gauge", "", "Commands in the largest batch since start") \
+    X(ENGINE_BATCH, "tenure_engine_batch_commands", "histogram", "", "Commands in a batch") \
     X(ENGINE_QUEUE, "tenure_engine_queue_commands", "gauge", "", "Commands waiting or being committed") \
     X(ENGINE_OVERLOADS, "tenure_engine_overloads_total", "counter", "", "Commands rejected because the queue was full") \
     X(ENGINE_REFUSALS, "tenure_engine_refusals_total", "counter", "", "Commands that the committed state refused without logging them") \
@@ -55,6 +56,8 @@
     X(LOG_SINCE, "tenure_log_bytes_since_snapshot", "gauge", "", "Bytes logged after the newest snapshot") \
     X(SNAPSHOT_BYTES, "tenure_snapshot_bytes", "gauge", "", "Bytes of the newest snapshot") \
     X(SNAPSHOT_LSN, "tenure_snapshot_lsn", "gauge", "", "Log position of the newest snapshot, 0 if there is none") \
+    X(SNAPSHOT_TIME, "tenure_snapshot_time_seconds", "gauge", "", "Time of the log at the newest snapshot, seconds since 1970; 0 if there is none") \
+    X(DISK_FREE, "tenure_disk_free_bytes", "gauge", "", "Free space of the file system of the data directory; omitted if it is unknown") \
     X(SNAPSHOT_SECONDS, "tenure_snapshot_last_seconds", "gauge", "", "Duration of the last snapshot of this process") \
     X(SNAPSHOT_HOLD, "tenure_snapshot_hold_seconds_max", "gauge", "", "Longest time that a snapshot step locked the state") \
     X(SNAPSHOTS, "tenure_snapshots_total", "counter", "", "Snapshots taken by this process") \
@@ -247,6 +250,8 @@ struct metrics_view {
     struct broker_stats amqp;
     struct supervisor_totals sensors;
     struct metrics_process process;
+    uint64_t disk_free;
+    bool has_disk_free;
     uint64_t collection_ns, pools_omitted;
     bool has_pools;
 };

@@ -24,6 +24,19 @@ static void render_appends(struct metrics_text *text, const struct engine_stats 
                                                 .sum_digits = 9});
 }
 
+static void render_batches(struct metrics_text *text, const struct engine_stats *stats) {
+    uint64_t bounds[ENGINE_BATCH_BUCKETS];
+    for (unsigned i = 0; i < ENGINE_BATCH_BUCKETS; i++) {
+        bounds[i] = engine_batch_bound(i) * 1000000000u; /* bounds are written in billionths */
+    }
+    metrics_family(text, SERVER_METRIC_ENGINE_BATCH);
+    metrics_histogram(text, NULL, NULL,
+                      &(struct metrics_buckets){.bounds_ns = bounds,
+                                                .counts = stats->batch_histogram,
+                                                .count = ENGINE_BATCH_BUCKETS,
+                                                .sum = stats->commands});
+}
+
 static void render_cluster(struct metrics_text *text, const struct metrics_view *view) {
     const struct log_stats *log = &view->stats.log;
     uint64_t bounds_ns[LOG_CALL_BUCKETS];
@@ -59,6 +72,7 @@ static void render_engine(struct metrics_text *text, const struct metrics_view *
     metrics_single(text, SERVER_METRIC_ENGINE_BATCHES, stats->batches, 0);
     metrics_single(text, SERVER_METRIC_ENGINE_COMMANDS, stats->commands, 0);
     metrics_single(text, SERVER_METRIC_ENGINE_BATCH_MAX, stats->batch_commands_max, 0);
+    render_batches(text, stats);
     metrics_single(text, SERVER_METRIC_ENGINE_QUEUE, stats->queue_commands, 0);
     metrics_single(text, SERVER_METRIC_ENGINE_OVERLOADS, stats->overloads, 0);
     metrics_single(text, SERVER_METRIC_ENGINE_REFUSALS, stats->refusals, 0);
@@ -72,12 +86,19 @@ static void render_engine(struct metrics_text *text, const struct metrics_view *
     metrics_single(text, SERVER_METRIC_RECOVERY_COMMANDS, stats->recovery_commands, 0);
 }
 
-static void render_storage(struct metrics_text *text, const struct engine_stats *stats) {
+static void render_storage(struct metrics_text *text, const struct metrics_view *view) {
+    const struct engine_stats *stats = &view->stats;
     metrics_single(text, SERVER_METRIC_LOG_BYTES, stats->log.log_bytes, 0);
     metrics_single(text, SERVER_METRIC_LOG_SEGMENTS, stats->log.segments, 0);
     metrics_single(text, SERVER_METRIC_LOG_SINCE, stats->log.bytes_since_snapshot, 0);
     metrics_single(text, SERVER_METRIC_SNAPSHOT_BYTES, stats->log.snapshot_bytes, 0);
     metrics_single(text, SERVER_METRIC_SNAPSHOT_LSN, stats->log.snapshot_lsn, 0);
+    metrics_single(text, SERVER_METRIC_SNAPSHOT_TIME, stats->log.snapshot_ms, 3);
+    if (view->has_disk_free) {
+        metrics_single(text, SERVER_METRIC_DISK_FREE, view->disk_free, 0);
+    } else {
+        metrics_family(text, SERVER_METRIC_DISK_FREE);
+    }
     metrics_single(text, SERVER_METRIC_SNAPSHOT_SECONDS, stats->snapshot_ns_last, 9);
     metrics_single(text, SERVER_METRIC_SNAPSHOT_HOLD, stats->snapshot_hold_ns_max, 9);
     metrics_single(text, SERVER_METRIC_SNAPSHOTS, stats->snapshots, 0);
@@ -274,7 +295,7 @@ static void render_process(struct metrics_text *text, const struct metrics_proce
 
 void metrics_render(struct metrics_text *text, const struct metrics_view *view) {
     render_engine(text, view);
-    render_storage(text, &view->stats);
+    render_storage(text, view);
     render_tables(text, view);
     render_clients(text, view);
     render_http(text, &view->counters);

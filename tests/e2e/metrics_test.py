@@ -2,6 +2,7 @@
 """The server's figures: what INFO tells tools made for Redis, and the metrics for Prometheus."""
 import contextlib
 import http.client
+import os
 import re
 import shutil
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import threading
 import unittest
 
-from harness import Case, PATIENCE, until
+from harness import Case, PATIENCE, Server, until
 from resp import Resp
 
 SAMPLE = re.compile(r'^([a-z_]+)(?:\{(.*)\})? ([0-9.]+|\+Inf)$')
@@ -170,6 +171,33 @@ class Metrics(Case):
         name = "tenure_engine_append_duration_seconds"
         self.assertGreater(found[(name + "_count", ())], 0)
         self.assertEqual(found[(name + "_bucket", (("le", "+Inf"),))], found[(name + "_count", ())])
+
+    def test_batches_the_age_of_the_snapshot_and_the_free_disk(self):
+        server = Server()
+        self.addCleanup(server.remove)
+        value = lambda found, name, *labels: found[(name, labels)]
+        found = samples(scrape(server))
+        self.assertEqual(value(found, "tenure_snapshot_time_seconds"), 0)
+        with server.client() as client:
+            for i in range(20):
+                client.execute_command("POOL", "CREATE", "p%d" % i, "RANGE", 1, 9)
+            client.execute_command("SNAPSHOT")
+        found = samples(scrape(server))
+        name = "tenure_engine_batch_commands"
+        self.assertEqual(value(found, name + "_count"), value(found, "tenure_engine_batches_total"))
+        self.assertEqual(value(found, name + "_sum"), value(found, "tenure_engine_commands_total"))
+        self.assertGreaterEqual(value(found, name + "_bucket", ("le", "1")), 20)  # each was alone
+        self.assertEqual(value(found, name + "_bucket", ("le", "8192")), value(found, name + "_count"))
+        taken = value(found, "tenure_snapshot_time_seconds")
+        self.assertLessEqual(taken, value(found, "tenure_engine_time_seconds"))
+        self.assertGreater(taken, value(found, "process_start_time_seconds") - 1)
+        space = os.statvfs(server.data)
+        self.assertLessEqual(value(found, "tenure_disk_free_bytes"), space.f_blocks * space.f_frsize)
+        self.assertGreater(value(found, "tenure_disk_free_bytes"), 0)
+        server.process.kill()  # so that the snapshot of the end is not taken
+        server.process.wait(PATIENCE)
+        server.start()
+        self.assertEqual(value(samples(scrape(server)), "tenure_snapshot_time_seconds"), taken)
 
     def test_subscriptions_are_counted(self):
         name = ("tenure_server_subscriptions", ())
