@@ -44,6 +44,7 @@ FINDERS = {
     "abroad": "ABROAD",
     "deadline": "DEADLINE",
     "refusals": "REFUSALS",
+    "early": "EARLY",
 }
 HEADER = "plants/plant.h"
 

@@ -11,6 +11,9 @@
  *     disk it may wait a moment for more (commit_delay.c).
  *   - A caller that has more requests says so (engine_submit_later): then the batch is not taken
  *     before the caller has submitted the last one, or the batch is large enough.
+ *   - A log that answers later than append returns (another machine has to) leaves the leader with
+ *     nothing to do meanwhile. So, if enough requests wait when a batch is durable, the leader first
+ *     hands the log the next batch, and then applies and answers the durable one.
  *
  * Blocking callers sleep each on a word of its own (park.h) and wake each other in a tree, so that
  * the leader goes on to the next batch at once and waits for the disk while they wake up.
@@ -20,7 +23,10 @@
  *     being gathered;
  *   - a blocking leader has its own request in the batch it takes, so leading once is enough;
  *   - an LSN is given out at the append, so a command that is refused before it (a full operation
- *     table) or by it (a full disk) leaves no gap. */
+ *     table) or by it (a full disk) leaves no gap;
+ *   - one append is under way at a time, and a batch is appended after the one before it is durable;
+ *   - batches are applied and answered in the order of the log, by the leader, and all that it has taken
+ *     before it passes the lead. */
 #include <string.h>
 
 #include "engine/internal.h"
@@ -28,6 +34,7 @@
 #define COMMIT_HEAD_BYTES ((uint32_t)sizeof(uint32_t)) /* the length before a command in a batch */
 #define COMMIT_TICK_BYTES (COMMIT_HEAD_BYTES + KERNEL_COMMAND_MIN)
 #define COMMIT_GATHER_MAX 64u /* commands that justify a sync of their own */
+#define COMMIT_CHAIN_MAX 64u  /* batches before the commit thread looks after its other duties */
 
 /* ---- Entering ---- */
 
@@ -280,18 +287,52 @@ enum tn_outcome engine_outcome(const struct kernel_result *result) {
 
 /* ---- Leading ---- */
 
-static struct engine_batch *commit_take(struct engine *engine) {
-    pthread_mutex_lock(&engine->submit_lock);
-    TN_ASSERT(engine->leading);
-    TN_ASSERT(engine->committing == 0);
+/* A batch from its taking to its answers. */
+struct commit {
+    struct engine_batch *batch; /* NULL: none */
+    uint32_t taken;             /* commands in it when it was taken */
+    /* What it may put into the operation table when it is applied. */
+    uint64_t ops, op_chunks;
+    enum tn_result verdict;
+    struct log_batch logged;
+    struct engine_list sleepers;
+};
+
+/* With submit_lock held. */
+static void commit_take_locked(struct engine *engine, struct commit *commit) {
     struct engine_batch *batch = engine->filling;
-    engine->filling = batch == &engine->batches[0] ? &engine->batches[1] : &engine->batches[0];
-    TN_ASSERT(engine->filling->count == 0);
-    engine->committing = batch->count;
+    struct engine_batch *next = engine->batches;
+    TN_ASSERT(engine->leading);
+    while (next == batch || next->taken) {
+        next++;
+        TN_ASSERT(next < engine->batches + ENGINE_BATCHES);
+    }
+    TN_ASSERT(next->count == 0);
+    batch->taken = true;
+    engine->filling = next;
+    engine->committing += batch->count;
+    *commit = (struct commit){.batch = batch, .taken = batch->count, .verdict = TN_R_OK};
     atomic_store_explicit(&engine->freeing, 0, memory_order_relaxed);
     pthread_cond_broadcast(&engine->room);
+}
+
+static void commit_take(struct engine *engine, struct commit *commit) {
+    pthread_mutex_lock(&engine->submit_lock);
+    TN_ASSERT(engine->committing == 0);
+    commit_take_locked(engine, commit);
     pthread_mutex_unlock(&engine->submit_lock);
-    return batch;
+}
+
+/* The same while another batch is durable and not applied yet, if so many requests wait that applying
+ * that one takes time. */
+static void commit_take_early(struct engine *engine, struct commit *commit) {
+    *commit = (struct commit){.batch = NULL};
+    pthread_mutex_lock(&engine->submit_lock);
+    const struct engine_batch *batch = engine->filling;
+    if (batch->count >= engine->early_commands_min && !engine->gathering) {
+        commit_take_locked(engine, commit);
+    }
+    pthread_mutex_unlock(&engine->submit_lock);
 }
 
 static bool commit_admit_one(const struct engine *engine, struct tn_bytes encoded, uint64_t pending,
@@ -303,14 +344,17 @@ static bool commit_admit_one(const struct engine *engine, struct tn_bytes encode
                            ret_chunks) == TN_R_OK;
 }
 
-/* Removes the commands from the batch for which the operation table has no room. Only earlier
- * commands of the same batch count as pending, because the previous batch has been applied. */
-static void commit_admit(struct engine *engine, struct engine_batch *batch,
+/* Takes the commands that the operation table has no room for out of the batch. What is pending is what
+ * stands before each in the same batch, and the batch before it if that has not been applied. A repeat that
+ * comes before its first occurrence is applied is counted like a new operation: it may be refused
+ * although it would have been a replay, and is one when it is tried again. */
+static void commit_admit(struct engine *engine, struct commit *commit, const struct commit *before,
                          struct engine_list *refused) {
+    struct engine_batch *batch = commit->batch;
     struct engine_request *request = batch->first;
     struct engine_list kept = {0};
-    uint64_t pending = 0;
-    uint64_t pending_chunks = 0;
+    uint64_t ops = before != NULL ? before->ops : 0;
+    uint64_t op_chunks = before != NULL ? before->op_chunks : 0;
     uint32_t from = 0;
     uint32_t to = 0;
     pthread_mutex_lock(&engine->state_lock);
@@ -320,13 +364,13 @@ static void commit_admit(struct engine *engine, struct engine_batch *batch,
         uint32_t size = len + COMMIT_HEAD_BYTES;
         struct tn_bytes encoded = tn_bytes_of(batch->payload + from + COMMIT_HEAD_BYTES, len);
         uint64_t chunks = 0;
-        if (request->has_op &&
-            !commit_admit_one(engine, encoded, pending, pending_chunks, &chunks)) {
+        if (request->has_op && !commit_admit_one(engine, encoded, ops + commit->ops,
+                                                 op_chunks + commit->op_chunks, &chunks)) {
             engine_list_push(refused, request);
             batch->count--;
         } else {
-            pending += request->has_op;
-            pending_chunks += chunks;
+            commit->ops += request->has_op;
+            commit->op_chunks += chunks;
             if (to < from) {
                 memmove(batch->payload + to, batch->payload + from, size);
             }
@@ -343,29 +387,39 @@ static void commit_admit(struct engine *engine, struct engine_batch *batch,
     batch->last = kept.last;
 }
 
-/* Processes one batch from taking it to handing out its answers; only blocking callers remain to be
- * woken. */
-static void commit_batch(struct engine *engine, struct engine_batch *batch,
-                         struct engine_list *sleepers) {
-    enum tn_result verdict = engine_authority(engine);
-    if (verdict == TN_R_OK && batch->op_count > 0) {
+/* As far as the log has the batch, and perhaps its answer. `before`: durable, and not applied yet. */
+static void commit_begin(struct engine *engine, struct commit *commit,
+                         const struct commit *before) {
+    struct engine_batch *batch = commit->batch;
+    commit->verdict = engine_authority(engine);
+    if (commit->verdict == TN_R_OK && batch->op_count > 0) {
         struct engine_list refused = {0};
-        commit_admit(engine, batch, &refused);
-        engine_refuse(engine, refused.first, TN_R_OPS_FULL, sleepers);
+        commit_admit(engine, commit, before, &refused);
+        engine_refuse(engine, refused.first, TN_R_OPS_FULL, &commit->sleepers);
     }
+    if (commit->verdict == TN_R_OK && batch->count > 0) {
+        engine_append_begin(engine, batch, &commit->logged);
+    }
+}
+
+static void commit_await(struct engine *engine, struct commit *commit) {
+    if (commit->verdict == TN_R_OK && commit->batch->count > 0) {
+        commit->verdict = engine_append_end(engine, &commit->logged);
+    }
+}
+
+/* Application and answers; only the sleepers remain to be woken. */
+static void commit_end(struct engine *engine, struct commit *commit) {
+    struct engine_batch *batch = commit->batch;
     if (batch->count == 0) {
         return;
     }
-    struct log_batch logged;
-    if (verdict == TN_R_OK) {
-        verdict = engine_append_batch(engine, batch, &logged);
-    }
-    if (verdict != TN_R_OK) {
-        engine_refuse(engine, batch->first, verdict, sleepers);
+    if (commit->verdict != TN_R_OK) {
+        engine_refuse(engine, batch->first, commit->verdict, &commit->sleepers);
         return;
     }
-    engine_delay_expect(engine, batch->count);
-    enum tn_status status = engine_apply_batch(engine, &logged, batch->first, sleepers);
+    enum tn_status status =
+        engine_apply_batch(engine, &commit->logged, batch->first, &commit->sleepers);
     TN_ASSERT(status == TN_OK); /* fails only over limits that were not prepared */
     engine_snapshot_appended(engine, batch->len);
 }
@@ -385,12 +439,19 @@ void engine_commit_pass(struct engine *engine, bool is_thread) {
     }
 }
 
-/* Returns the buffer. True: there is no commit thread, and this thread must continue. */
-static bool commit_give(struct engine *engine, struct engine_batch *batch, bool is_thread) {
+/* Gives the buffer back. `passes`: it was the last one, so the lead goes on. True: without a commit
+ * thread, this one must go on. */
+static bool commit_give(struct engine *engine, const struct commit *commit, bool passes,
+                        bool is_thread) {
+    struct engine_batch *batch = commit->batch;
     pthread_mutex_lock(&engine->submit_lock);
     *batch = (struct engine_batch){.payload = batch->payload};
-    engine->committing = 0;
-    engine_commit_pass(engine, is_thread);
+    TN_ASSERT(engine->committing >= commit->taken);
+    engine->committing -= commit->taken;
+    if (passes) {
+        TN_ASSERT(engine->committing == 0);
+        engine_commit_pass(engine, is_thread);
+    }
     bool more = engine->leading && engine->options.no_threads;
     engine_commit_unlock(engine);
     return more;
@@ -423,17 +484,44 @@ static void commit_finish(struct engine_request *sleepers, struct engine_waiter 
     commit_wake(&leader);
 }
 
+/* Whether the log should have the next batch before this one is applied. A blocking caller wants its own
+ * answer; the commit thread has other duties from time to time. */
+static bool commit_may_hurry(const struct engine *engine, const struct commit *commit,
+                             const struct engine_waiter *self, unsigned chain) {
+    return engine->log->verbs->answers_later && self == NULL && commit->verdict == TN_R_OK &&
+           commit->batch->count > 0 && chain < COMMIT_CHAIN_MAX && !engine_ticker_is_due(engine);
+}
+
+/* One batch, and those that are taken early. True: there is more to commit. */
+static bool commit_chain(struct engine *engine, struct engine_waiter *self) {
+    struct commit now;
+    struct commit next = {.batch = NULL};
+    bool more = false;
+    commit_take(engine, &now);
+    commit_begin(engine, &now, NULL);
+    for (unsigned chain = 0; now.batch != NULL; chain++, now = next) {
+        commit_await(engine, &now);
+        next.batch = NULL;
+        if (commit_may_hurry(engine, &now, self, chain)) {
+            commit_take_early(engine, &next);
+        }
+        if (next.batch != NULL) {
+            commit_begin(engine, &next, &now);
+        } else if (now.verdict == TN_R_OK && now.batch->count > 0) {
+            engine_delay_expect(engine, now.batch->count);
+        }
+        commit_end(engine, &now);
+        engine_ticker_nudge(engine);
+        more = commit_give(engine, &now, next.batch == NULL, self == NULL);
+        commit_finish(now.sleepers.first, self);
+    }
+    return more;
+}
+
 void engine_commit_lead(struct engine *engine, struct engine_waiter *self) {
-    bool more = true;
     if (self == NULL && !engine->options.no_threads) {
         engine_delay_wait(engine);
     }
-    while (more) {
-        struct engine_batch *batch = commit_take(engine);
-        struct engine_list sleepers = {0};
-        commit_batch(engine, batch, &sleepers);
-        engine_ticker_nudge(engine);
-        more = commit_give(engine, batch, self == NULL);
-        commit_finish(sleepers.first, self);
+    while (commit_chain(engine, self)) {
     }
 }

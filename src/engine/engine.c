@@ -23,7 +23,8 @@
  *
  * To commit is a lock of its own kind: at most one thread has it (`leading`), and it owns the
  * taken batch, the append, the stamp, the application to the kernel and the delivery of events,
- * one batch after the other. Batch n + 1 is not appended before batch n has been applied. */
+ * one batch after the other. Batch n + 1 is not appended before batch n is durable; with a log that
+ * answers later it may be appended before batch n has been applied. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@
 
 #define ENGINE_BATCH_BYTES ((uint32_t)1 << 20)
 #define ENGINE_BATCH_COMMANDS 8192u
+#define ENGINE_EARLY_COMMANDS 256u
 #define ENGINE_CLOSE_TICK_MS 60000u /* closing logs the time if the log is this far behind */
 
 /* Signals are left to the threads of the host. */
@@ -59,6 +61,12 @@ static void engine_batch_sizes(struct engine *engine) {
     engine->batch_bytes_max = (uint32_t)(bytes < fits ? bytes : fits);
     engine->batch_commands_max =
         options->batch_commands_max != 0 ? options->batch_commands_max : ENGINE_BATCH_COMMANDS;
+    engine->early_commands_min =
+        options->early_commands_min != 0 ? options->early_commands_min : ENGINE_EARLY_COMMANDS;
+}
+
+static size_t engine_payload_bytes(const struct engine *engine) {
+    return (size_t)engine->batch_bytes_max * ENGINE_BATCHES;
 }
 
 static enum tn_status engine_memory(struct engine *engine, struct log_error *error) {
@@ -66,11 +74,13 @@ static enum tn_status engine_memory(struct engine *engine, struct log_error *err
     void *payloads = NULL;
     void *values = NULL;
     enum tn_status status =
-        os->mem_reserve(os->ctx, (size_t)engine->batch_bytes_max * 2, false, &payloads);
+        os->mem_reserve(os->ctx, engine_payload_bytes(engine), false, &payloads);
     if (status == TN_OK) {
         engine->payload_memory = payloads;
-        engine->batches[0].payload = engine->payload_memory;
-        engine->batches[1].payload = engine->payload_memory + engine->batch_bytes_max;
+        for (unsigned i = 0; i < ENGINE_BATCHES; i++) {
+            engine->batches[i].payload =
+                engine->payload_memory + (size_t)i * engine->batch_bytes_max;
+        }
         status = os->mem_reserve(os->ctx, engine_values_bytes(), false, &values);
     }
     if (status == TN_OK) {
@@ -124,7 +134,7 @@ static bool engine_free(struct engine *engine) {
         os->mem_release(os->ctx, engine->values, engine_values_bytes());
     }
     if (engine->payload_memory != NULL) {
-        os->mem_release(os->ctx, engine->payload_memory, (size_t)engine->batch_bytes_max * 2);
+        os->mem_release(os->ctx, engine->payload_memory, engine_payload_bytes(engine));
     }
     pthread_mutex_destroy(&engine->notice_lock);
     pthread_mutex_destroy(&engine->role_lock);

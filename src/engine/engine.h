@@ -141,9 +141,12 @@ struct engine_options {
 
     uint32_t batch_bytes_max;    /* default: 1 MiB, or less if the log accepts less */
     uint32_t batch_commands_max; /* 8192 */
-    uint32_t tick_interval_ms;   /* default: 50; the minimum time between ticks by the clock */
-    bool manual_ticks;           /* ticks only by engine_tick, reads that need one, and closing */
-    bool no_threads; /* no threads of its own: submitters commit; implies manual_ticks */
+    /* With a log that answers later: if so many commands wait when a batch is durable, they are appended
+     * before that batch is applied. Default: 256. */
+    uint32_t early_commands_min;
+    uint32_t tick_interval_ms; /* default: 50; the minimum time between ticks by the clock */
+    bool manual_ticks;         /* ticks only by engine_tick, reads that need one, and closing */
+    bool no_threads;           /* no threads of its own: submitters commit; implies manual_ticks */
 
     /* Default: 64 MiB of log since the last one; UINT64_MAX: only on request. */
     uint64_t snapshot_bytes;

@@ -39,8 +39,12 @@ struct engine_batch {
     uint32_t count;
     uint32_t op_count; /* commands with an operation id */
     uint32_t waiters;  /* commands of blocking callers */
+    bool taken;        /* the leader has it */
     struct engine_request *first, *last;
 };
+
+/* One that fills, one that the log has, one that is applied. */
+#define ENGINE_BATCHES 3u
 
 /* A queue of requests, by `next`. */
 struct engine_list {
@@ -172,6 +176,7 @@ struct engine {
     struct engine_options options;
     uint32_t batch_bytes_max;
     uint32_t batch_commands_max;
+    uint32_t early_commands_min; /* that are worth an append before the last batch is applied */
     uint8_t *payload_memory;
     struct kernel_value *values; /* results of one run: ENGINE_RUN_MAX + KERNEL_BUNDLE_MAX */
 
@@ -186,9 +191,9 @@ struct engine {
     _Alignas(ENGINE_LINE) pthread_mutex_t submit_lock;
     pthread_cond_t room; /* the filling batch was taken, or waiting for room has become pointless */
     pthread_cond_t drained; /* no thread leads, and no request waits */
-    struct engine_batch batches[2];
+    struct engine_batch batches[ENGINE_BATCHES];
     struct engine_batch *filling;
-    uint32_t committing; /* commands in the batch that the leader has taken */
+    uint32_t committing; /* commands in the batches that the leader has taken */
     bool leading;        /* a thread commits, or has been told to */
     bool thread_leads;   /* that thread is the commit thread */
     bool gathering; /* more requests are about to be added: the filling batch is not taken yet */
@@ -210,6 +215,8 @@ struct engine {
     /* The leader's own. */
     _Alignas(ENGINE_LINE) engine_park_word appended; /* enum append_state */
     enum tn_status append_status;
+    uint64_t append_began_ns, append_ended_ns;
+    uint64_t durable_lsn; /* of the last batch that the log has taken from this engine */
     uint64_t lsn_least;   /* the lowest LSN of a new command; the log may skip LSNs at a start */
     bool limits_prepared; /* for the LIMITS command that follows */
     struct engine_delay delay;
@@ -331,6 +338,13 @@ void engine_delay_wait(struct engine *engine);
 void engine_delay_look(struct engine *engine);
 
 /* append.c */
+/* The log has the batch, and perhaps its answer, when this returns; one at a time. The batch's bytes
+ * stay as they are until the end. */
+void engine_append_begin(struct engine *engine, const struct engine_batch *batch,
+                         struct log_batch *ret_logged);
+/* Waits for the answer. */
+enum tn_result engine_append_end(struct engine *engine, const struct log_batch *logged);
+/* Both. */
 enum tn_result engine_append_batch(struct engine *engine, const struct engine_batch *batch,
                                    struct log_batch *ret_logged);
 /* A call of the log that may take long begins at `now_ns`. 0: it has returned. */
@@ -424,6 +438,8 @@ void engine_queue_pop(struct engine_queue *queue, struct tn_bytes section);
 enum tn_status engine_ticker_start(struct engine *engine);
 void engine_ticker_stop(struct engine *engine);
 void engine_ticker_nudge(struct engine *engine);
+/* Whether the commit thread has something else to do than to commit requests. */
+bool engine_ticker_is_due(const struct engine *engine);
 
 /* pool_metrics.c */
 enum tn_status engine_metrics_init(struct engine *engine);

@@ -66,6 +66,13 @@ static uint64_t tick_due_ms(const struct engine *engine) {
     return due_ms > not_before_ms ? due_ms : not_before_ms;
 }
 
+bool engine_ticker_is_due(const struct engine *engine) {
+    uint64_t now_ms = engine_now(engine);
+    bool metrics = engine->options.metrics != NULL && now_ms >= engine->metrics_next_ms;
+    bool tick = !engine->tick_pending && tick_due_ms(engine) <= now_ms;
+    return !engine->options.manual_ticks && (metrics || tick);
+}
+
 /* With submit_lock held. */
 static void ticker_tick(struct engine *engine, uint64_t now_ms) {
     if (engine->tick_pending || engine->closing || tick_due_ms(engine) > now_ms) {

@@ -124,6 +124,11 @@ struct log_verbs {
     /* Gives the log up for others to take over; no append is under way. NULL: it cannot be given up. */
     enum tn_status (*resign)(struct log *log);
     void (*append)(struct log *log, const struct log_batch *batch, log_committed *done, void *ctx);
+    /* Answers to append come later, from another thread: its caller may use the time. */
+    bool answers_later;
+    /* Called by the caller of append before it sleeps until `done` was called: for logs that work on their
+     * caller's thread. NULL: it just sleeps. */
+    void (*await)(struct log *log);
     /* Nothing to append for a while: a moment to write the durable mark. Called like append, not
      * while one is under way. TN_OK, or why it failed: then the log takes no more appends. */
     enum tn_status (*idle)(struct log *log);

@@ -432,6 +432,7 @@ static const struct log_verbs replica_verbs = {
     .clean = replica_clean,
     .resign = replica_resign,
     .append = replica_append,
+    .answers_later = true,
     .idle = replica_idle,
     .hold = replica_hold,
     .release = replica_release,

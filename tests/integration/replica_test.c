@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -52,8 +53,11 @@ static void node_open(unsigned n, bool init) {
     if (replica_open(&options, &node->log, &error) != TN_OK) {
         fail_msg("%s", error.text);
     }
-    struct engine_options engine_options = {
-        .log = node->log, .store = replica_store(node->log), .notice = tell, .notice_ctx = node};
+    struct engine_options engine_options = {.log = node->log,
+                                            .store = replica_store(node->log),
+                                            .early_commands_min = 1,
+                                            .notice = tell,
+                                            .notice_ctx = node};
     ekit_limits_small(&engine_options);
     if (engine_open(&engine_options, &node->engine, &error) != TN_OK) {
         fail_msg("%s", error.text);
@@ -267,6 +271,71 @@ static void members_of_etcd_die_and_come_back(void **state) {
     states_check();
 }
 
+/* Requests that are sent again when they are answered: there is always a batch to go to the log before
+ * the last one is applied. */
+#define LANES 64u
+
+struct flood {
+    struct engine *engine;
+    struct ekit_command command;
+    struct engine_request lanes[LANES];
+    uint64_t last_lsn; /* answered; of the engine's thread */
+    _Atomic uint32_t answered, running, disordered;
+};
+
+static void flood_send(struct flood *flood, struct engine_request *lane) {
+    if (engine_submit(flood->engine, lane, &flood->command.decoded) != TN_R_OK) {
+        atomic_fetch_sub(&flood->running, 1);
+    }
+}
+
+static void flood_done(struct engine_request *request, struct tn_bytes command) {
+    struct flood *flood = request->ctx;
+    uint64_t lsn = request->result.lsn;
+    (void)command;
+    if (request->result.code == TN_R_OK) {
+        atomic_fetch_add(&flood->disordered, lsn <= flood->last_lsn);
+        flood->last_lsn = lsn;
+        atomic_fetch_add(&flood->answered, 1);
+    }
+    flood_send(flood, request);
+}
+
+static bool flood_has(void *ctx) {
+    return atomic_load(&((struct flood *)ctx)->answered) >= 2000;
+}
+
+static bool flood_is_over(void *ctx) {
+    return atomic_load(&((struct flood *)ctx)->running) == 0;
+}
+
+static void a_leader_under_load_gives_the_log_up_and_acknowledges_nothing_that_is_lost(
+    void **state) {
+    static struct flood flood;
+    struct ekit_command command;
+    struct ekit_answer answer;
+    (void)state;
+    struct rnode *leader = leader_wait();
+    alloc();
+    ekit_run_ok(leader->engine, ekit_alloc(&command, "p", "flood", 1, NULL), &answer);
+    flood.engine = leader->engine;
+    ekit_touch(&flood.command, &answer.result, NULL);
+    atomic_store(&flood.running, LANES);
+    for (unsigned i = 0; i < LANES; i++) {
+        flood.lanes[i] = (struct engine_request){.done = flood_done, .ctx = &flood};
+        flood_send(&flood, &flood.lanes[i]);
+    }
+    ekit_wait(flood_has, &flood);
+    assert_int_equal(engine_follow(leader->engine), TN_OK);
+    ekit_wait(flood_is_over, &flood);
+    assert_int_equal(atomic_load(&flood.disordered), 0);
+    alloc();
+    states_check();
+    struct engine_stats stats;
+    engine_stats_read(leader->engine, &stats);
+    assert_true(stats.lsn > flood.last_lsn);
+}
+
 static void all_nodes_end_and_start_again(void **state) {
     (void)state;
     alloc();
@@ -300,6 +369,8 @@ int main(void) {
         cmocka_unit_test(a_leader_gives_the_log_up_and_another_takes_it),
         cmocka_unit_test(a_node_that_ends_is_replaced_and_comes_back),
         cmocka_unit_test(members_of_etcd_die_and_come_back),
+        cmocka_unit_test(
+            a_leader_under_load_gives_the_log_up_and_acknowledges_nothing_that_is_lost),
         cmocka_unit_test(all_nodes_end_and_start_again),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -517,6 +517,10 @@ void fakelog_set_threaded(struct fakelog *log, bool threaded) {
     log->threaded = threaded;
 }
 
+void fakelog_set_later(struct fakelog *log) {
+    log->threaded = log->verbs.answers_later = true;
+}
+
 static void flag_set(struct fakelog *log, bool *flag, bool value) {
     pthread_mutex_lock(&log->lock);
     *flag = value;
@@ -564,10 +568,6 @@ void fakelog_expire_at(struct fakelog *log, unsigned question) {
     pthread_mutex_lock(&log->lock);
     log->expires_at = question;
     pthread_mutex_unlock(&log->lock);
-}
-
-void fakelog_expire_once(struct fakelog *log) {
-    fakelog_expire_at(log, 1);
 }
 
 enum tn_status fakelog_feed(struct fakelog *log, const struct log_batch *batch) {

@@ -26,6 +26,9 @@ void fakelog_set_alone(struct fakelog *log);
 /* Answers from a thread of its own instead of inside append. */
 void fakelog_set_threaded(struct fakelog *log, bool threaded);
 
+/* The same, and it says so: the engine need not wait for the answer before it does other things. */
+void fakelog_set_later(struct fakelog *log);
+
 /* While the gate is shut, appends are taken but not answered. */
 void fakelog_gate_shut(struct fakelog *log);
 void fakelog_gate_open(struct fakelog *log);
@@ -42,10 +45,11 @@ void fakelog_owner_soon(struct fakelog *log, bool owned, const char *leader);
 void fakelog_tell(struct fakelog *log, bool owned, const char *leader);
 /* Tells a follower the log's time. */
 void fakelog_time(struct fakelog *log, uint64_t now_ms);
-/* The next question whether it is owned is answered with no, once. */
-void fakelog_expire_once(struct fakelog *log);
-/* The same for the n-th question from now, from 1. */
+/* The n-th question from now, from 1, whether it is owned is answered with no, once. */
 void fakelog_expire_at(struct fakelog *log, unsigned question);
+static inline void fakelog_expire_once(struct fakelog *log) {
+    fakelog_expire_at(log, 1);
+}
 /* It is not owned any more, and nobody is told. */
 void fakelog_expire(struct fakelog *log);
 /* After that: it is owned again, and nobody is told. */

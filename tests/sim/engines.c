@@ -186,6 +186,18 @@ static void append_done(void *ctx, enum tn_status status) {
     }
 }
 
+/* The engine has nothing to do before its append is answered. */
+static void sim_await(struct log *log) {
+    struct engines_node *n = node_of(log);
+    while (!n->answered && !n->dying) {
+        turn_return(n);
+    }
+    if (!n->answered) {
+        append_answer(n, TN_DOUBT);
+    }
+    n->appending = false;
+}
+
 static void sim_append(struct log *log, const struct log_batch *batch, log_committed *done,
                        void *ctx) {
     struct engines_node *n = node_of(log);
@@ -197,13 +209,9 @@ static void sim_append(struct log *log, const struct log_batch *batch, log_commi
     if (!n->dying) {
         n->inner->append(log, batch, append_done, n);
     }
-    while (!n->answered && !n->dying) {
-        turn_return(n);
+    if (!n->verbs.answers_later) {
+        sim_await(log);
     }
-    if (!n->answered) {
-        append_answer(n, TN_DOUBT);
-    }
-    n->appending = false;
 }
 
 /* By the clock, also of a node that has just woken up and has not looked at its log. */
@@ -270,11 +278,14 @@ static bool part_open(struct group_node *node) {
     n->inner = node->log->verbs;
     n->verbs = *n->inner;
     n->verbs.append = sim_append;
+    n->verbs.await = sim_await;
+    n->verbs.answers_later = tn_prng_below(&current->world.random, 3) > 0;
     n->verbs.owned = sim_owned;
     n->verbs.start = sim_start;
     n->verbs.load = sim_load;
     node->log->verbs = &n->verbs;
     n->dying = n->fresh = n->appending = n->answered = false;
+    n->joined = 0;
     node->owned = false;
     struct engine_options options = {.os = &node->os,
                                      .log = node->log,
@@ -282,6 +293,7 @@ static bool part_open(struct group_node *node) {
                                      .limits = current->world.limits,
                                      .limits_mask = (1u << KERNEL_LIMIT_COUNT) - 1,
                                      .no_threads = true,
+                                     .early_commands_min = 1,
                                      .snapshot_bytes = current->world.snapshot_bytes,
                                      .notice = on_notice,
                                      .notice_ctx = n};
@@ -322,6 +334,10 @@ static void part_before(struct group_node *node) {
     if (!n->working && engines_leads(n) && tn_prng_below(&current->group.prng, 50) == 0) {
         engines_serve(n);
     }
+    if (n->working && n->appending && engines_leads(n) &&
+        tn_prng_below(&current->group.prng, 4) == 0) {
+        engines_join(n);
+    }
 }
 
 static void part_after(struct group_node *node) {
@@ -342,13 +358,15 @@ static const struct group_part part = {
 
 /* ---- Work ---- */
 
-static void serve_one(struct engines_node *n, struct world_request *q) {
+/* Whether it will be answered. */
+static bool serve_one(struct engines_node *n, struct world_request *q) {
     struct kernel_command command;
     q->request.ctx = q;
     enum tn_result verdict = kernel_command_decode(tn_bytes_of(q->bytes, q->len), &command)
                                  ? engine_submit(n->engine, &q->request, &command)
                                  : TN_R_MALFORMED;
     n->all->counts.refused += verdict != TN_R_OK;
+    return verdict == TN_R_OK;
 }
 
 static void serve_done(struct engine_request *request, struct tn_bytes command) {
@@ -369,34 +387,56 @@ static void serve_done(struct engine_request *request, struct tn_bytes command) 
     e->counts.unknown += outcome == TN_UNKNOWN;
     e->counts.refused += outcome == TN_REJECTED;
     while (n->group_next < n->group_count) {
-        serve_one(n, &n->group[n->group_next++]); /* together: the batch after this one */
+        (void)serve_one(n, &n->group[n->group_next++]); /* together: the batch after this one */
     }
 }
 
 static void serve(struct engines_node *n) {
     n->group_next = 0;
     while (n->group_next < n->group_count) {
-        serve_one(n, &n->group[n->group_next++]);
+        (void)serve_one(n, &n->group[n->group_next++]);
     }
     n->group_count = 0;
 }
 
-void engines_serve(struct engines_node *n) {
+static uint32_t requests_make(struct engines_node *n, struct world_request group[WORLD_GROUP],
+                              void (*done)(struct engine_request *, struct tn_bytes)) {
     struct engines *e = n->all;
     uint32_t most = 1 + (uint32_t)tn_prng_below(&e->group.prng, WORLD_GROUP - 1);
-    for (n->group_count = 0; n->group_count < most;) {
-        struct world_request *q = &n->group[n->group_count];
+    for (uint32_t count = 0; count < most;) {
+        struct world_request *q = &group[count];
         e->world.generate.now_ms = engine_now(n->engine);
         struct tn_bytes bytes = generate_next(&e->world.generate, &e->world.ledger.model);
         if (bytes.len == 0) {
             continue;
         }
         *q = (struct world_request){.client = n->node->n, .len = bytes.len};
-        q->request.done = serve_done;
+        q->request.done = done;
         memcpy(q->bytes, bytes.at, bytes.len);
-        n->group_count++;
+        count++;
     }
+    return most;
+}
+
+void engines_serve(struct engines_node *n) {
+    n->group_count = requests_make(n, n->group, serve_done);
     engines_work(n, ENGINES_SERVE);
+}
+
+static void join_done(struct engine_request *request, struct tn_bytes command) {
+    struct world_request *q = request->ctx;
+    current->nodes[q->client].joined--;
+    serve_done(request, command);
+}
+
+void engines_join(struct engines_node *n) {
+    if (n->joined > 0) {
+        return;
+    }
+    uint32_t count = requests_make(n, n->more, join_done);
+    for (uint32_t i = 0; i < count; i++) {
+        n->joined += serve_one(n, &n->more[i]);
+    }
 }
 
 static void work_do(struct engines_node *n) {

@@ -54,6 +54,8 @@ struct engines_node {
 
     struct world_request group[WORLD_GROUP];
     uint32_t group_count, group_next;
+    struct world_request more[WORLD_GROUP]; /* sent while an append is under way */
+    uint32_t joined;                        /* of them, without an answer */
 };
 
 /* What the log has at a position. */
@@ -89,6 +91,8 @@ void engines_close(struct engines *e);
 void engines_work(struct engines_node *n, enum engines_work work);
 /* Commands of the generator, answered when they are. */
 void engines_serve(struct engines_node *n);
+/* Commands that wait until the append under way is answered, beside those that its answers lead to. */
+void engines_join(struct engines_node *n);
 /* Looks at the engine's state and whether it may, as the owner. */
 void engines_read(struct engines_node *n);
 /* Its state is the ledger's at its position. */

@@ -13,7 +13,8 @@
  *   NAMES   replica_name_test: the same, of nodes that have one name
  *   ENGINES engines_test: three whole engines over those, forty seconds of mishaps a seed
  *   ABROAD, DEADLINE  supervisor_abroad_test, guardian_deadline_test: sensors of a cluster; no seeds
- *   REFUSALS engine_refuse_test: refusals without the log; no seeds */
+ *   REFUSALS engine_refuse_test: refusals without the log; no seeds
+ *   EARLY   engine_early_test: batches that go to the log before the last one is applied; no seeds */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,6 +43,7 @@ enum finder {
     ABROAD,
     DEADLINE,
     REFUSALS,
+    EARLY,
     FINDERS
 };
 
@@ -56,6 +58,7 @@ static const char *const finders[FINDERS] = {
     [ABROAD] = "supervisor_abroad_test",
     [DEADLINE] = "guardian_deadline_test",
     [REFUSALS] = "engine_refuse_test",
+    [EARLY] = "engine_early_test",
 };
 
 struct plant {
