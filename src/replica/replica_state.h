@@ -204,6 +204,7 @@ struct replica {
     char etcd_told[2][ETCD_VERSION_MAX + 1]; /* by client: the version it warned about */
     uint64_t unreachable_ms;                 /* since when etcd has not answered; 0: it has */
     char leader_told[LOG_LEADER_MAX + 1];
+    char denied[ETCD_MESSAGE_MAX]; /* etcd's words when it last refused a swap for good */
     bool owned_told, ever_told;
     bool closing;     /* the follower is told nothing any more */
     bool disk_barred; /* the local copy has no room */

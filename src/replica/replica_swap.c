@@ -102,6 +102,9 @@ static void on_answer(void *ctx, const struct etcd_answer *answer) {
         fact.kind = good && answer_read(r, answer, &fact) ? REPLICA_FACT_READ : REPLICA_FACT_UNREAD;
     } else {
         fact.kind = swap_fact(answer);
+        if (fact.kind == REPLICA_FACT_DENIED) {
+            (void)snprintf(r->denied, sizeof r->denied, "%s", answer->message);
+        }
         if (fact.kind == REPLICA_FACT_FAILED && !answer_read(r, answer, &fact)) {
             fact = (struct replica_fact){.kind = REPLICA_FACT_DOUBT, .number = fact.number};
         }
@@ -301,9 +304,13 @@ static void on_lead(struct replica *r, const struct replica_effect *effect) {
     replica_leader_tell(r);
 }
 
+/* This node has made the newest head, in this life or an earlier one. */
+static bool head_is_mine(const struct replica *r) {
+    return memcmp(r->owner.head.node, r->owner.options.node, REPLICA_NODE_MAX) == 0;
+}
+
 static void on_follow(struct replica *r) {
-    bool resigned = (r->owner.head.flags & REPLICA_RESIGNED) != 0 &&
-                    memcmp(r->owner.head.node, r->owner.options.node, REPLICA_NODE_MAX) == 0;
+    bool resigned = (r->owner.head.flags & REPLICA_RESIGNED) != 0 && head_is_mine(r);
     replica_lock(r);
     r->takes = false;
     bool closed = resigned && r->resign_closes;
@@ -329,7 +336,7 @@ static void on_refuse(struct replica *r, enum replica_refusal refusal) {
         replica_in_trouble(r, REPLICA_TROUBLE_GONE, "prefix %s", r->options.prefix);
         break;
     case REPLICA_DENIED:
-        replica_in_trouble(r, REPLICA_TROUBLE_DENIED, "a write was refused");
+        replica_in_trouble(r, REPLICA_TROUBLE_DENIED, "%s", r->denied);
         break;
     }
 }
@@ -604,10 +611,11 @@ uint64_t replica_swap_next_ms(const struct replica *r) {
 
 /* ---- Who owns the log, for the follower ---- */
 
+/* Of another node: one that follows is not the owner, whatever the head says. */
 static const char *leader_address(struct replica *r) {
     const struct replica_head *head = &r->owner.head;
     if (!r->begun || !r->owner.has_head || (head->flags & REPLICA_RESIGNED) != 0 ||
-        replica_owner_is_silent(&r->owner, r->now_ms)) {
+        head_is_mine(r) || replica_owner_is_silent(&r->owner, r->now_ms)) {
         return "";
     }
     for (unsigned i = 0; i < r->node_count; i++) {

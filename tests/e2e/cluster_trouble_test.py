@@ -7,6 +7,8 @@ import unittest
 import urllib.error
 import urllib.request
 
+import redis
+
 from cluster import Cluster, Etcd, Node
 from harness import PATIENCE, port_of, reserve, text_of, until
 from tls_kit import Certificates
@@ -25,11 +27,15 @@ class SecureEtcd(Etcd):
                      "--trusted-ca-file", certificates["ca.pem"], "--client-cert-auth")
         self.start()
 
-    def control(self, *words):
+    def control(self, *words, said=""):
         c = self.certificates
         subprocess.run(["etcdctl", "--endpoints", self.client, "--cacert", c["ca.pem"], "--cert", c["client.pem"],
-                        "--key", c["client-key.pem"], *words], check=True, timeout=PATIENCE,
+                        "--key", c["client-key.pem"], *words], check=True, timeout=PATIENCE, input=said, text=True,
                        env=dict(os.environ, ETCDCTL_API="3"), stdout=subprocess.DEVNULL)
+
+    def password_set(self, password):
+        """Of the user of the nodes; what it was logged in with counts no more."""
+        self.control("--user", "root:secret", "user", "passwd", "tenure", "--interactive=false", said=password + "\n")
 
 
 class Trouble(unittest.TestCase):
@@ -144,6 +150,23 @@ class Secure(unittest.TestCase):
         owner.stop(signal.SIGKILL)
         until(lambda: follower.said("owner_ready"), "a fail-over over TLS")
         owner.start()
+        until(lambda: status_of(owner, "/readyz") == 200, "the former owner as a standby")
+        self.the_password_expires(etcd, cluster.nodes[:2])
+
+    def the_password_expires(self, etcd, nodes):
+        """While the nodes run: nobody owns the log any more, all say why, and they recover by themselves."""
+        readiness = [len(node.said("owner_ready")) for node in nodes]
+        etcd.password_set("another")
+        until(lambda: all("invalid user ID or password" in "".join(node.said("replica_trouble")) for node in nodes),
+              "both nodes to say that etcd refuses them")
+        until(lambda: nodes[1].said("owner_ended"), "the owner to give up")
+        for node in nodes:
+            self.assertIsNone(node.process.poll())
+            self.assertEqual(status_of(node, "/readyz"), 503)
+            with node.client() as client, self.assertRaisesRegex(redis.ResponseError, "MASTERDOWN"):
+                client.execute_command("ALLOC", "p", "h")
+        etcd.password_set("good")
+        until(lambda: [len(node.said("owner_ready")) for node in nodes] != readiness, "an owner again")
 
 
 class Secured(Cluster):

@@ -62,6 +62,34 @@ static void a_long_loss_of_quorum_makes_nodes_stale_and_loses_no_time(void **sta
     group_close(&group);
 }
 
+static bool nobody_owns(struct group *k) {
+    return group_owner(k) == NULL;
+}
+
+/* Its clients must not be sent to itself until its time is over. */
+static void an_owner_that_is_denied_gives_up_and_does_not_name_itself(void **state) {
+    (void)state;
+    struct group_node *owner = group_begin(&group, 2);
+    const struct group_node *other = &group.nodes[1 - owner->n];
+    char address[sizeof other->leader];
+    group_appends(owner, 5);
+    (void)snprintf(address, sizeof address, "%s", other->leader);
+    assert_string_not_equal(address, "");
+    fakeetcd_deny(group.fake, "head");
+    assert_true(group_run_until(&group, 5000, nobody_owns));
+    assert_int_equal(group_trouble(owner), REPLICA_TROUBLE_DENIED);
+    assert_non_null(strstr(owner->notice, "permission denied"));
+    for (unsigned i = 0; i < 3000; i++) {
+        assert_string_not_equal(owner->leader, address);
+        group_run(&group, 1);
+    }
+    fakeetcd_deny(group.fake, NULL);
+    group_appends(group_await_owner(&group, 20000), 5);
+    assert_true(group_settle(&group, 5000));
+    group_check(&group);
+    group_close(&group);
+}
+
 /* A node that has only read an old head does not know its owner's time, also after a failed try. */
 static void a_head_that_was_found_is_not_heard_by_giving_up(void **state) {
     (void)state;
@@ -333,6 +361,7 @@ static void a_copy_of_a_closed_cluster_stands_alone_when_it_is_complete(void **s
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_loss_of_quorum_makes_nodes_stale_and_loses_no_time),
+        cmocka_unit_test(an_owner_that_is_denied_gives_up_and_does_not_name_itself),
         cmocka_unit_test(a_head_that_was_found_is_not_heard_by_giving_up),
         cmocka_unit_test(a_follower_that_starts_is_stale_until_it_hears_an_owner),
         cmocka_unit_test(an_owner_with_a_full_disk_gives_the_log_up),
