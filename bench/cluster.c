@@ -1,10 +1,11 @@
 /* A cluster against bare etcd: three members of etcd, three nodes, and one program that writes to the same
  * etcd by itself, all on this machine.
  *
- * - Sustained: cycles through the owner, with two standbys that watch and batches that are trimmed, against a
- *   bare writer of transactions of the same size (compare the head, put a batch, put the head, delete old
- *   batches), with two watchers. They take turns. The ratio is transactions a second. The processor time of
- *   each part tells how far more processors would help.
+ * - Sustained: cycles through the owner, with batches that are trimmed, against a bare writer of transactions of
+ *   the same size (compare the head, put a batch, put the head, delete old batches). They take turns. The
+ *   ratio is transactions a second. First the owner alone, with one watcher on either side; then with two
+ *   standbys, which share the processors with everything else, and two watchers of the bare writer. The
+ *   processor time of each part tells how far more processors would help.
  * - A lone commit: one client, one request at a time, against one bare transaction of the same size.
  * - Cycles against the same in etcd itself: a transaction that puts a key if it is absent, and one that deletes
  *   it if it has the holder's value; 64 under way.
@@ -36,8 +37,8 @@
 #define KILLS_MAX 50u
 #define SAMPLES_MAX 4096u
 #define BARE_CLIENTS 4u
-#define BARE_WATCHERS 2u /* as many as there are standbys */
-#define BARE_KEPT 64u    /* batches that the bare writer leaves in etcd */
+#define BARE_WATCHERS 2u
+#define BARE_KEPT 64u /* batches that the bare writer leaves in etcd */
 #define BARE_COMPACT_BYTES (64u << 20)
 #define DEADLINE_MS 10000u
 
@@ -144,6 +145,7 @@ static struct load_script cycle_script, renew_script;
 
 struct bare {
     struct etcd *clients[1 + BARE_WATCHERS]; /* the first one writes */
+    unsigned count;                          /* of them */
     uint8_t *payload;
     size_t size;
     uint64_t n;
@@ -224,7 +226,7 @@ static void bare_write(struct bare *bare) {
         die("a bare transaction was not taken");
     }
     while (bare->under_way) {
-        etcd_wait(bare->clients, 1 + BARE_WATCHERS, os, -1, deadline);
+        etcd_wait(bare->clients, bare->count, os, -1, deadline);
     }
     bare->bytes += bare->size;
     if (bare->bytes - bare->compacted > BARE_COMPACT_BYTES) {
@@ -233,29 +235,65 @@ static void bare_write(struct bare *bare) {
         bare->under_way = true;
         (void)etcd_submit(bare->clients[0], &compact, deadline + DEADLINE_MS, on_compacted, bare);
         while (bare->under_way) {
-            etcd_wait(bare->clients, 1 + BARE_WATCHERS, os, -1, deadline);
+            etcd_wait(bare->clients, bare->count, os, -1, deadline);
         }
     }
 }
 
-static void bare_open(struct bare *bare) {
+static void watch_open(struct etcd *client, const char *prefix) {
     uint64_t watch;
-    uint8_t end[16];
-    *bare = (struct bare){.clients = {client_open(true, 0)}, .payload = malloc(2u << 20)};
+    uint8_t end[64];
+    struct etcd_watch_options options = {
+        .keys = {text_bytes(prefix), etcd_prefix_end(text_bytes(prefix), end)},
+        .deadline_ms = os->clock_boot_ms(os->ctx) + DEADLINE_MS};
+    if (etcd_watch(client, &options, on_watched, NULL, &watch) != TN_OK) {
+        die("no watch");
+    }
+}
+
+static void bare_open(struct bare *bare) {
+    *bare =
+        (struct bare){.clients = {client_open(true, 0)}, .count = 1, .payload = malloc(2u << 20)};
     if (bare->payload == NULL || os->random(os->ctx, bare->payload, 2u << 20) != TN_OK) {
         die("no memory");
     }
-    struct etcd_watch_options options = {
-        .keys = {text_bytes("/bare/"), etcd_prefix_end(text_bytes("/bare/"), end)},
-        .deadline_ms = os->clock_boot_ms(os->ctx) + DEADLINE_MS};
-    for (unsigned i = 1; i <= BARE_WATCHERS; i++) {
-        bare->clients[i] = client_open(false, i);
-        if (etcd_watch(bare->clients[i], &options, on_watched, bare, &watch) != TN_OK) {
-            die("no bare watch");
-        }
-    }
     bare->size = 200;
     bare_write(bare);
+}
+
+static void bare_watch(struct bare *bare) {
+    bare->clients[bare->count] = client_open(false, bare->count);
+    watch_open(bare->clients[bare->count], "/bare/");
+    bare->count++;
+}
+
+/* ---- A watcher of the owner's log, on a thread of its own ---- */
+
+struct witness {
+    pthread_t thread;
+    struct etcd *client;
+    atomic_bool stop;
+};
+
+static void *witness_main(void *arg) {
+    struct witness *witness = arg;
+    while (!atomic_load(&witness->stop)) {
+        etcd_wait(&witness->client, 1, os, -1, os->clock_boot_ms(os->ctx) + 100);
+    }
+    return NULL;
+}
+
+static void witness_begin(struct witness *witness) {
+    witness->client = client_open(false, 1);
+    watch_open(witness->client, "/tenure/");
+    atomic_store(&witness->stop, false);
+    (void)pthread_create(&witness->thread, NULL, witness_main, witness);
+}
+
+static void witness_end(struct witness *witness) {
+    atomic_store(&witness->stop, true);
+    (void)pthread_join(witness->thread, NULL);
+    etcd_close(witness->client);
 }
 
 /* ---- The size of Tenure's transactions ---- */
@@ -287,7 +325,7 @@ static size_t batch_bytes(struct bare *bare, uint64_t lsn) {
         die("a range was not taken");
     }
     while (!sized.done) {
-        etcd_wait(bare->clients, 1 + BARE_WATCHERS, os, -1, deadline);
+        etcd_wait(bare->clients, bare->count, os, -1, deadline);
     }
     return sized.count > 0 ? (size_t)(sized.bytes / sized.count) : 200;
 }
@@ -295,8 +333,8 @@ static size_t batch_bytes(struct bare *bare, uint64_t lsn) {
 /* ---- Sustained ---- */
 
 enum part { PART_OWNER, PART_STANDBYS, PART_ETCD, PART_GENERATOR, PART_COUNT };
-static const char *const part_names[PART_COUNT] = {"the owner", "two standbys",
-                                                   "three members of etcd", "the load generator"};
+static const char *const part_names[PART_COUNT] = {"the owner", "standbys", "three members of etcd",
+                                                   "the load generator"};
 
 /* In microseconds since each of them began. */
 static void cpu_read(unsigned owner, double cpu[PART_COUNT]) {
@@ -305,7 +343,7 @@ static void cpu_read(unsigned owner, double cpu[PART_COUNT]) {
     cpu[PART_STANDBYS] = cpu[PART_ETCD] = 0;
     cpu[PART_GENERATOR] = process_cpu_us(&self);
     for (unsigned i = 0; i < NODES; i++) {
-        cpu[PART_STANDBYS] += i != owner ? process_cpu_us(&nodes[i]) : 0;
+        cpu[PART_STANDBYS] += i != owner && nodes[i].id != 0 ? process_cpu_us(&nodes[i]) : 0;
         cpu[PART_ETCD] += process_cpu_us(&(struct process){.id = members.id[i]});
     }
 }
@@ -328,8 +366,8 @@ static void cpu_report(const double ours[PART_COUNT], double commands, double ba
     fprintf(stderr, " and with the bare writer etcd %.2f us\n", bare_etcd / bare_commands);
 }
 
-static double measure_sustained(struct bare *bare, unsigned depth) {
-    char name[64];
+static double measure_sustained(struct bare *bare, const char *who, unsigned depth) {
+    char name[80];
     double commands[TURNS_MAX], ratios[TURNS_MAX], sizes[TURNS_MAX];
     double cpu[PART_COUNT], ours_cpu[PART_COUNT] = {0}, bare_cpu[PART_COUNT] = {0};
     double ours_commands = 0, bare_commands = 0;
@@ -360,7 +398,7 @@ static double measure_sustained(struct bare *bare, unsigned depth) {
     }
     load_close(load);
     double rate = part_of(commands, turns, 0.5);
-    snprintf(name, sizeof name, "cluster durable commands, 64 x %u", depth);
+    snprintf(name, sizeof name, "cluster durable commands, %s, 64 x %u", who, depth);
     bench_row_ratio(name, rate, part_of(ratios, turns, 0.5));
     fprintf(stderr, "   %s: batches of %.0f bytes\n", name, part_of(sizes, turns, 0.5));
     cpu_report(ours_cpu, ours_commands, bare_cpu[PART_ETCD], bare_commands);
@@ -551,6 +589,7 @@ static void measure_failover(void) {
 
 int main(int argc, char **argv) {
     static struct bare bare;
+    static struct witness witness;
     os = os_posix();
     cycle_script = tenure_script(&cycle_job);
     renew_script = tenure_script(&renew_job);
@@ -570,13 +609,20 @@ int main(int argc, char **argv) {
         process_directory_remove();
         return 1;
     }
-    for (unsigned i = 0; i < NODES; i++) {
-        nodes[i] = process_node(names[i], &members, i == 0);
-    }
+    nodes[0] = process_node(names[0], &members, true);
     pool_make("bench");
     bare_open(&bare);
-    double rate = measure_sustained(&bare, 32);
-    (void)measure_sustained(&bare, 128);
+    bare_watch(&bare);
+    witness_begin(&witness);
+    (void)measure_sustained(&bare, "the owner", 32);
+    (void)measure_sustained(&bare, "the owner", 128);
+    witness_end(&witness);
+    for (unsigned i = 1; i < NODES; i++) {
+        nodes[i] = process_node(names[i], &members, false);
+    }
+    bare_watch(&bare); /* as many as there are standbys */
+    double rate = measure_sustained(&bare, "three nodes", 32);
+    (void)measure_sustained(&bare, "three nodes", 128);
     if (!sustained_only) {
         measure_lone(&bare);
         measure_cycles();
