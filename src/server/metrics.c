@@ -178,7 +178,7 @@ static void job_run(uv_work_t *work) {
     }
     process_read(os, &view->process);
     view->has_disk_free =
-        os->space_free(os->ctx, metrics->server->options.data, &view->disk_free) == TN_OK;
+        os->space_free(os->ctx, metrics->owners->options->data, &view->disk_free) == TN_OK;
     metrics_render(&metrics->text, view);
     metrics->short_len = metrics->text.len;
     if (view->has_pools) {
