@@ -43,7 +43,7 @@ struct maker {
     char **argv;
     bool plain_only; /* after -- */
     struct cli_words plain, claims, options;
-    /* The claim, or the amount, that is being written. */
+    /* The claim, or the amount, that is being parsed. */
     struct tn_bytes pool;
     bool in_claim;
     const char *count;
@@ -67,13 +67,13 @@ static bool complain(const struct maker *m, const char *what, const char *which)
     return false;
 }
 
-/* The numbers in VALUES n are ours to write; they live as long as the request. */
+/* Writes the number of VALUES n into memory of the request. */
 static void put_number(struct maker *m, struct cli_words *out, uint32_t number) {
     char digits[KERNEL_VALUE_TEXT_MAX];
     uint32_t len = kernel_value_format(KERNEL_DEC, number, digits);
     cli_text_add(&m->request->numbers, digits, len + 1);
-    /* Its place is known when nothing is added any more; until then, the length says which it is.
-     * */
+    /* The text's place is set when nothing is added any more. Until then, the length says which
+     * number it is. */
     cli_words_add(out, tn_bytes_of(NULL, len));
 }
 
@@ -103,7 +103,7 @@ static void claim_end(struct maker *m) {
 
 /* ---- Options ---- */
 
-/* The value of an option, after its '=' or in the next argument; NULL: it is missing. */
+/* The value of an option, after its '=' or in the next argument. NULL: it is missing. */
 static const char *value_next(struct maker *m, const char *option, const char *value) {
     if (value == NULL && m->at < m->argc) {
         value = m->argv[m->at++];
@@ -175,7 +175,7 @@ static bool take_token(struct maker *m, const struct protocol_argument *argument
     return true;
 }
 
-/* --count and --values, of the claim they follow or of the only pool there is. */
+/* --count and --values, for the claim that they follow or for the only pool. */
 static bool take_amount(struct maker *m, bool count, const char *option, const char *value) {
     value = value_next(m, option, value);
     if (value == NULL) {
@@ -208,7 +208,7 @@ static bool option_name(const char *option, size_t len, char out[CLI_OPTION_MAX]
     return true;
 }
 
-/* A flag alone means yes; followed by something that is a value for it, that. */
+/* A flag alone means yes. If a valid value follows, that value is taken. */
 static bool take_flag(struct maker *m, const char *name, const char *value) {
     static struct kernel_policy_patch scratch;
     char detail[KERNEL_OPTION_DETAIL];
@@ -220,7 +220,7 @@ static bool take_flag(struct maker *m, const char *name, const char *value) {
     return true;
 }
 
-/* Options of pools; *ret_known: whether it was one. */
+/* Options of pools. *ret_known: whether it was one. */
 static bool take_pool_option(struct maker *m, const char *option, size_t len, const char *value,
                              bool *ret_known) {
     static const char *const others[] = {"exclude", "base_lease_seconds", "offline_hold_days"};
@@ -307,7 +307,7 @@ static bool take_option(struct maker *m) {
 
 /* ---- The whole ---- */
 
-/* How many arguments come before everything that has a name. */
+/* How many arguments come before all named ones. */
 static uint32_t leading(const struct protocol_form *form) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < form->count; i++) {
@@ -317,17 +317,18 @@ static uint32_t leading(const struct protocol_form *form) {
     return count;
 }
 
-/* What the plain words say that we have to know. */
+/* Finds what matters here in a command written in plain words. */
 static void look_at_plain(struct maker *m) {
     struct cli_request *request = m->request;
     for (uint32_t i = leading(&m->row->form); i < m->plain.count; i++) {
         struct tn_bytes word = m->plain.at[i];
         if (protocol_word_is(word, "REASON", 6)) {
-            i++; /* whatever it says is text */
+            i++; /* the next word is text, whatever it is */
             continue;
         }
         if (protocol_word_is(word, "OPID", 4) && i + 1 < m->plain.count) {
-            request->opid = (const char *)m->plain.at[i + 1].at; /* an argument: it ends in a NUL */
+            /* An argument, so it ends with a NUL. */
+            request->opid = (const char *)m->plain.at[i + 1].at;
         }
         request->one_page = request->one_page || protocol_word_is(word, "CURSOR", 6) ||
                             protocol_word_is(word, "COUNT", 5);

@@ -6,7 +6,7 @@
 #include "cli/display.h"
 #include "protocol/table.h"
 
-/* A growing list of words; `failed`: memory ran out. It borrows the texts. */
+/* A growing list of words, whose texts it does not own. `failed`: out of memory. */
 struct cli_words {
     struct tn_bytes *at;
     uint32_t count, capacity;
@@ -21,10 +21,10 @@ struct cli_request {
     const struct protocol_command *row;
     struct cli_words words; /* the whole request, without a generated operation id */
     bool takes_opid;
-    const char *opid;        /* in the plain spelling; NULL: not there */
+    const char *opid;        /* an operation id among plain words; NULL: none */
     bool is_list;            /* has a cursor */
-    bool one_page;           /* the user specified the page */
-    struct cli_text numbers; /* where counts of values are written */
+    bool one_page;           /* the user has asked for one page */
+    struct cli_text numbers; /* memory for the counts of values */
 };
 
 /* argv[0] and perhaps argv[1] name the command. False: standard error has the reason. */

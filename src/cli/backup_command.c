@@ -18,17 +18,18 @@
 #include "cli/options.h"
 #include "cli/scan.h"
 
-#define HEAD_BYTES 4096u /* of a file that are compared: a segment's header with its random salt */
+/* Bytes of a file that are compared: a segment's header contains a random salt. */
+#define HEAD_BYTES 4096u
 
 struct backup {
     const struct cli_settings *settings;
     struct cli_client client;
     const char *dir;
     char partial[BACKUP_PATH];
-    char before_dir[BACKUP_PATH];  /* of the backup before; empty: none */
+    char before_dir[BACKUP_PATH];  /* directory of the previous backup; empty: none */
     struct backup_manifest before; /* its files */
     struct backup_manifest now;
-    char number[24];         /* of the backup, at the server */
+    char number[24];         /* number of the backup at the server */
     uint64_t copied, linked; /* bytes */
     bool keys;
 };
@@ -52,7 +53,7 @@ static void piece_words(const struct backup *backup, const char *name, uint64_t 
     }
 }
 
-/* Old events go: the server may have removed a file of events since it named it. */
+/* The server may have removed an old file of events since it listed it. */
 #define PIECE_GONE (-1)
 
 static bool reply_is_gone(const struct cli_reader *reader, const struct backup_file *file) {
@@ -61,8 +62,8 @@ static bool reply_is_gone(const struct cli_reader *reader, const struct backup_f
            text.len >= 8 && memcmp(text.at, "NOTFOUND", 8) == 0;
 }
 
-/* Bytes of a file from `offset` on, in client.reader until the next call. CLI_OK, PIECE_GONE or the exit
- * code, after standard error was told. */
+/* Reads bytes of a file from `offset` on. They are in client.reader until the next call. CLI_OK,
+ * PIECE_GONE, or the exit code, after the error was printed. */
 static int piece_ask(struct backup *backup, const struct backup_file *file, uint64_t offset,
                      struct tn_bytes *ret_piece) {
     struct cli_client *client = &backup->client;
@@ -81,7 +82,7 @@ static int piece_ask(struct backup *backup, const struct backup_file *file, uint
     return code;
 }
 
-/* From here on the file is as in `at`; what is missing comes from the server. */
+/* Copies the rest of a file, from `at` on, from the server. */
 static int rest_fetch(struct backup *backup, struct backup_file *file, int out, uint64_t at) {
     while (at < file->bytes) {
         struct tn_bytes piece;
@@ -126,9 +127,9 @@ static const struct backup_file *newest_events(const struct backup_manifest *man
     return newest;
 }
 
-/* The bytes of a file that the backup before has, and that are the same in this one. A segment begins
- * with a header that no other one has, and its frames are never written again. A snapshot is compared
- * at its end too, where its checksum is. Of the files of events, all but the newest are final. */
+/* The bytes of a file that the previous backup has and that are unchanged. A segment begins with a
+ * header that no other segment has, and its frames are never rewritten. A snapshot is also compared
+ * at its end, where its checksum is. All files of events except the newest are final. */
 static int known_bytes(struct backup *backup, const struct backup_file *file, const char *path,
                        uint64_t *ret_bytes) {
     const struct backup_file *before = backup_manifest_find(&backup->before, file->name);
@@ -161,12 +162,12 @@ static int known_bytes(struct backup *backup, const struct backup_file *file, co
 
 /* ---- One file ---- */
 
-/* True: the file is there, as a link. */
+/* True: the file exists as a hard link. */
 static bool file_link(struct backup *backup, struct backup_file *file, const char *from,
                       const char *to) {
     const struct backup_file *before = backup_manifest_find(&backup->before, file->name);
     if (before->bytes != file->bytes || before->size != file->size || link(from, to) != 0) {
-        return false; /* or the file system has no links: it is copied */
+        return false; /* the file system may have no links, so the file is copied */
     }
     file->crc = before->crc;
     backup->linked += file->bytes;
@@ -196,7 +197,8 @@ static int file_make(struct backup *backup, struct backup_file *file) {
         backup->linked += known;
         code = backup_copy(from, known, out, &file->crc) ? CLI_OK : CLI_FAILED;
         const struct backup_file *before = backup_manifest_find(&backup->before, file->name);
-        if (code == CLI_OK && file->crc != before->crc) { /* it has been damaged since */
+        /* The previous backup's file has been damaged since. */
+        if (code == CLI_OK && file->crc != before->crc) {
             file->crc = 0;
             known = 0;
         }
@@ -207,7 +209,7 @@ static int file_make(struct backup *backup, struct backup_file *file) {
     return backup_finish(out, to, file->size) ? code : CLI_FAILED;
 }
 
-/* What has been copied of a file that is gone. */
+/* Removes the copied part of a file that no longer exists. */
 static bool file_drop(const struct backup *backup, const struct backup_file *file) {
     char path[BACKUP_PATH];
     return backup_path(path, backup->partial, file->name) && backup_remove_file(path);
@@ -277,17 +279,17 @@ static int begin(struct backup *backup) {
     return CLI_OK;
 }
 
-/* False: the server has ended the backup before, so files may be missing that it has named. */
+/* False: the server has ended the backup before, so listed files may be missing. */
 static bool end(struct backup *backup) {
     const struct tn_bytes words[] = {tn_bytes_of("BACKUP", 6), tn_bytes_of("END", 3),
                                      tn_bytes_of(backup->number, (uint32_t)strlen(backup->number))};
-    /* If it is not heard, the server ends the backup by itself within a minute. */
+    /* If the server does not receive it, it ends the backup by itself within a minute. */
     return cli_client_call(&backup->client, words, 3, backup->settings->timeout_ms) ==
                CLI_LINK_OK &&
            backup->client.reader.nodes[0].type != CLI_ERROR;
 }
 
-/* The backups of a directory are of one server. */
+/* Whether this backup is of the same server as the others in the directory. */
 static bool is_next(const struct backup *backup) {
     const struct backup_manifest *before = &backup->before;
     const struct backup_manifest *now = &backup->now;
@@ -311,7 +313,7 @@ static bool verify(const struct backup *backup) {
     return cli_check(1, argv) == CLI_OK;
 }
 
-/* Gives the verified backup its name. One of the same position is replaced. */
+/* Gives the verified backup its name, replacing one of the same position. */
 static bool publish(const struct backup *backup, char final[BACKUP_PATH]) {
     char name[BACKUP_NAME];
     (void)snprintf(name, sizeof name, BACKUP_PREFIX "%08" PRIx64 "-%016" PRIx64,

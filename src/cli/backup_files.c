@@ -164,7 +164,7 @@ static bool is_backup_name(const char *name) {
            strspn(name + prefix + 9, "0123456789abcdef") == 16;
 }
 
-/* The newest backup whose name is before `before` ("": any); false: there is none. */
+/* The newest backup whose name comes before `before` ("": any). False: there is none. */
 static bool backup_before(const char *dir, const char *before, char out[BACKUP_NAME]) {
     DIR *entries = opendir(dir);
     const struct dirent *entry;
@@ -217,7 +217,7 @@ bool backup_remove_file(const char *path) {
 bool backup_remove(const char *dir) {
     char path[BACKUP_PATH];
     struct stat st;
-    /* A link would lead to files that are not a backup's. */
+    /* A link could lead to files outside of the backup. */
     if (lstat(dir, &st) != 0 || !S_ISDIR(st.st_mode)) {
         return errno == ENOENT || backup_fail("%s: not a directory", dir);
     }
@@ -293,7 +293,8 @@ bool backup_write(const char *path, const void *bytes, size_t len) {
     return backup_finish(file, path, len) && put;
 }
 
-/* Reads the first `bytes` of a file; each piece continues the CRC and, with `to`, is written there. */
+/* Reads the first `bytes` of a file. Each piece continues the CRC and, if `to` is a file, is
+ * written to it. */
 static enum tn_status file_read(const char *from, uint64_t bytes, int to, uint32_t *inout_crc) {
     static uint8_t piece[COPY_BYTES];
     const struct os *os = os_posix();
@@ -306,7 +307,8 @@ static enum tn_status file_read(const char *from, uint64_t bytes, int to, uint32
         size_t want = bytes - at < COPY_BYTES ? (size_t)(bytes - at) : COPY_BYTES;
         size_t got = 0;
         status = os->read_at(os->ctx, file, piece, want, at, &got);
-        status = status == TN_OK && got < want ? TN_CORRUPT : status; /* shorter than it was */
+        /* The file is shorter than before. */
+        status = status == TN_OK && got < want ? TN_CORRUPT : status;
         status = status == TN_OK && to >= 0 ? os->write_at(os->ctx, to, piece, got, at) : status;
         *inout_crc = tn_crc32c(*inout_crc, piece, got);
         at += got;

@@ -41,43 +41,44 @@ struct backup_manifest {
     uint32_t count;
 };
 
-/* Tells a failure on standard error, as everything below does; false. */
+/* Prints a failure to standard error, as all functions below do. Returns false. */
 __attribute__((format(printf, 1, 2))) bool backup_fail(const char *format, ...);
 
-/* A name as the server uses them: no directory, no dot in front. */
+/* Whether the server uses such names: no directory, no dot at the beginning. */
 bool backup_name_fits(const char *name);
 bool backup_path(char out[BACKUP_PATH], const char *dir, const char *name);
 
-/* False also if there is no manifest; `quiet`: without a word then. */
+/* False also if there is no manifest; with `quiet`, nothing is printed then. */
 bool backup_manifest_read(const char *dir, bool quiet, struct backup_manifest *ret_manifest);
 bool backup_manifest_write(const char *dir, const struct backup_manifest *manifest);
 void backup_manifest_free(struct backup_manifest *manifest);
 const struct backup_file *backup_manifest_find(const struct backup_manifest *manifest,
                                                const char *name);
 
-/* The newest backup of a directory of backups, or the directory itself if it is one; false: neither. */
+/* The newest backup in a directory of backups, or the directory itself if it is a backup. False: it
+ * is neither. */
 bool backup_newest(const char *dir, char out[BACKUP_PATH]);
 
-/* Until the process ends; false: another one makes a backup there. */
+/* Locks the directory until the process ends. False: another process makes a backup there. */
 bool backup_lock(const char *dir);
-/* Removes a file, if it is there. */
+/* Removes a file, if it exists. */
 bool backup_remove_file(const char *path);
 /* Removes a directory and the files in it. */
 bool backup_remove(const char *dir);
-/* Removes all but the newest `keep` backups of the directory; returns how many were removed. */
+/* Removes all but the newest `keep` backups in the directory. Returns how many were removed. */
 uint32_t backup_prune(const char *dir, uint64_t keep);
 
 /* Copies the first `bytes` of a file to another that is open, and continues the CRC. */
 bool backup_copy(const char *from, uint64_t bytes, int to, uint32_t *inout_crc);
-/* A new file, private to its owner; -1: told. */
+/* Creates a file that only its owner can read. -1: failed, with a message. */
 int backup_create(const char *path);
 bool backup_put(int file, const char *path, const void *bytes, size_t len, uint64_t offset);
-/* A new file with these bytes, durable. */
+/* Creates a file with these bytes, durably. */
 bool backup_write(const char *path, const void *bytes, size_t len);
-/* Gives the file its size, makes it durable and closes it. */
+/* Sets the size of the file, syncs it, and closes it. */
 bool backup_finish(int file, const char *path, uint64_t size);
 bool backup_sync_dir(const char *dir);
-/* Whether the first `bytes` of the file have this CRC; told if not. */
+/* Whether the first `bytes` of the file have this CRC. If not, prints a message. */
 bool backup_verify(const char *dir, const struct backup_file *file);
 
 #endif

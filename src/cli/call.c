@@ -26,24 +26,25 @@ struct call {
     struct cli_client client;
     char opid[8 + 2 * OPID_BYTES];
     char page[KERNEL_VALUE_TEXT_MAX];
-    const char *used_opid;         /* NULL: not a write */
-    struct cli_settings elsewhere; /* `settings`, once a node has named the owner */
+    const char *used_opid;         /* NULL: the command is not a write */
+    struct cli_settings elsewhere; /* becomes `settings` when a node has named the owner */
     bool moved;
     int argc;
     char **argv;
     FILE *out, *err;
     struct cli_screen screen;
-    struct cli_changes *changes; /* of --watch; NULL: none */
+    struct cli_changes *changes; /* for --watch; NULL: none */
 };
 
 /* ---- What is said ---- */
 
-/* Where the argument has a secret of the request, whose words are parts of the arguments; -1: nowhere. */
+/* Where the argument has a secret of the request, whose words are parts of the arguments. -1:
+ * nowhere. */
 static ptrdiff_t secret_at(const struct call *call, int argument) {
     const struct cli_words *words = &call->request.words;
     uintptr_t from = (uintptr_t)call->argv[argument];
     uintptr_t end = from + strlen(call->argv[argument]);
-    uint32_t fields = 3; /* after USER ADD name */
+    uint32_t fields = 3; /* the position after USER ADD name */
     for (uint32_t i = fields; cli_takes_secret(call->request.row) && i + 1 < words->count; i++) {
         uintptr_t at = (uintptr_t)words->at[i + 1].at;
         if (protocol_word_is(words->at[i], "SECRET", 6) && at >= from && at <= end) {
@@ -53,7 +54,7 @@ static ptrdiff_t secret_at(const struct call *call, int argument) {
     return -1;
 }
 
-/* In place of a secret there is an option that gives it again. */
+/* Writes the arguments with an option in place of a secret. */
 static void arguments_write(const struct call *call, struct cli_text *line) {
     const char *file = call->settings->secret_file;
     for (int i = 0; i < call->argc; i++) {
@@ -69,7 +70,7 @@ static void arguments_write(const struct call *call, struct cli_text *line) {
     }
 }
 
-/* The line to type to find out what happened. */
+/* Prints the command with which the user can find out what happened. */
 static void say_how_to_resolve(const struct call *call) {
     struct cli_text line = {.at = NULL};
     cli_text_put(&line, "tenure");
@@ -119,7 +120,7 @@ static int refusal_exit(const struct cli_refusal *refusal) {
     return refusal->known ? tn_result_exit(refusal->code) : CLI_FAILED;
 }
 
-/* "BUSY: held, cooling, ... (index 0, lsn 4)" */
+/* Writes a refusal such as "BUSY: held, cooling, ... (index 0, lsn 4)". */
 static void refusal_write(struct cli_text *text, const struct cli_refusal *refusal,
                           uint64_t now_ms) {
     struct tn_bytes facts = refusal->facts;
@@ -174,7 +175,7 @@ static int say_refusal(const struct call *call) {
 
 /* ---- Lists, page by page ---- */
 
-/* {"leases":[ ... of all pages ... ],"cursor":"0",...}: printed as it comes. */
+/* Prints all pages as one document while they arrive: {"leases":[ ... ],"cursor":"0",...}. */
 static void json_page(const struct cli_reader *reader, bool begun, bool first, uint64_t most,
                       FILE *out) {
     struct cli_text text = {.at = NULL};
@@ -194,13 +195,13 @@ static void json_page(const struct cli_reader *reader, bool begun, bool first, u
         cli_json_node(&text, reader, at);
         first = false;
     }
-    if (text.len > 0) { /* a page may have nothing in it */
+    if (text.len > 0) { /* a page may be empty */
         (void)fwrite(text.at, 1, text.len, out);
     }
     cli_text_free(&text);
 }
 
-/* What else the last page said. */
+/* Ends the document with the other fields of the last page. */
 static void json_end(const struct cli_reader *reader, FILE *out) {
     struct cli_text text = {.at = NULL};
     cli_text_put(&text, "]");
@@ -221,11 +222,12 @@ static void json_end(const struct cli_reader *reader, FILE *out) {
 struct pages {
     struct cli_list list;
     uint64_t shown, cursor;
-    bool begun;  /* a page may be empty, and others follow */
+    bool begun;  /* the document has begun, although a page may be empty */
     bool broken; /* out of memory */
 };
 
-/* Shows the page that has come. True: there is another and room for it. */
+/* Shows the page that has arrived. True: another one follows, and the limit has not been
+ * reached. */
 static bool page_show(struct call *call, struct pages *pages) {
     const struct cli_reader *reader = &call->client.reader;
     uint64_t limit = call->settings->limit;
@@ -246,7 +248,7 @@ static bool page_show(struct call *call, struct pages *pages) {
            (limit == 0 || pages->shown < limit);
 }
 
-/* How long to wait for the reply: a request with WAIT may take that much longer. */
+/* How long to wait for the reply. A request with WAIT may take that much longer. */
 static uint64_t patience(const struct cli_words *words, const struct cli_settings *settings) {
     uint64_t seconds = 0;
     for (uint32_t i = 0; i + 1 < words->count; i++) {
@@ -331,7 +333,7 @@ static int show(struct call *call) {
     return cli_reply_show(call->request.row, reader, &view, call->out) ? CLI_OK : CLI_FAILED;
 }
 
-/* What the attempt that has just been made says about a write. */
+/* What the last attempt says about the outcome of a write. */
 static enum tn_outcome attempt_outcome(const struct call *call, enum cli_link link) {
     if (link != CLI_LINK_OK) {
         return link == CLI_LINK_LOST ? TN_UNKNOWN : TN_REJECTED;
@@ -341,7 +343,7 @@ static enum tn_outcome attempt_outcome(const struct call *call, enum cli_link li
                : TN_COMMITTED;
 }
 
-/* The last attempt surely did nothing, but one before it may have: the whole is unknown. */
+/* The last attempt did nothing, but an earlier one may have, so the outcome is unknown. */
 static int say_doubt(struct call *call, enum cli_link link) {
     struct cli_text text = {.at = NULL};
     if (link == CLI_LINK_OK) {
@@ -353,9 +355,9 @@ static int say_doubt(struct call *call, enum cli_link link) {
     return say_link(call, CLI_LINK_LOST);
 }
 
-#define FAIL_OVER_MS 15000u /* that several nodes are tried for */
+#define FAIL_OVER_MS 15000u /* time for trying several nodes */
 
-/* The node does not own the log: nothing happened. */
+/* Whether the node does not own the log, so nothing has happened. */
 static bool is_elsewhere(const struct call *call, enum cli_link link) {
     if (link != CLI_LINK_OK || call->client.reader.nodes[0].type != CLI_ERROR) {
         return false;
@@ -364,7 +366,7 @@ static bool is_elsewhere(const struct call *call, enum cli_link link) {
     return refusal.known && (refusal.code == TN_R_READONLY || refusal.code == TN_R_MASTERDOWN);
 }
 
-/* One server that follows has named the owner: from now on that one is asked. Once. */
+/* Goes to the owner that a follower has named. Only once. */
 static bool move(struct call *call) {
     struct cli_refusal refusal = cli_refusal_of(cli_node_text(&call->client.reader, 0));
     struct tn_bytes facts = refusal.facts;
@@ -384,7 +386,7 @@ static bool move(struct call *call) {
     return false;
 }
 
-/* Whether another attempt can do no harm and may help. */
+/* Whether another attempt is harmless and may help. */
 static bool may_repeat(const struct call *call, enum cli_link link, bool elsewhere,
                        uint64_t until_ms) {
     const struct os *os = call->settings->os;
@@ -398,7 +400,7 @@ static int run(struct call *call) {
     const struct os *os = call->settings->os;
     const struct cli_words *words = &call->request.words;
     uint64_t until_ms = os->clock_boot_ms(os->ctx) + FAIL_OVER_MS;
-    bool doubt = false; /* an attempt may have happened */
+    bool doubt = false; /* an earlier attempt may have been executed */
     for (uint64_t attempt = 0;; attempt++) {
         const struct cli_settings *settings = call->settings;
         enum cli_link link = cli_client_open(&call->client, settings);
@@ -429,7 +431,7 @@ static int run(struct call *call) {
     }
 }
 
-/* tenure-<random>: enough to be met only once. */
+/* Makes the operation id tenure-<random>, which is unique. */
 static bool opid_make(struct call *call) {
     uint8_t random[OPID_BYTES];
     const struct os *os = call->settings->os;
@@ -474,9 +476,10 @@ static int prepare(struct call *call) {
 
 /* ---- Again and again ---- */
 
-#define ROUND_MS 5000u /* for an answer, if the timeout is longer: a key should not wait for it */
+#define ROUND_MS 5000u /* limits the wait for an answer, so that a key is handled soon */
 
-/* Commands that only look. Some that change nothing in the log issue tokens, or end connections. */
+/* Whether the command only reads. Some commands that log nothing issue tokens or end
+ * connections. */
 static bool may_watch(const struct protocol_command *row) {
     return (row->kind == PROTOCOL_READ && row->method != NULL && strcmp(row->method, "GET") == 0) ||
            row->id == PROTOCOL_CLIENT_LIST || row->id == PROTOCOL_INFO ||

@@ -53,13 +53,13 @@ static void check_print(const char *dir, const struct engine_report *report) {
     (void)printf("state hash  %016" PRIx64 "\n", report->hash);
 }
 
-/* Whether there is a second way to the same state. After a start from the older snapshot, and after
- * a restore, there may be only one. */
+/* Whether the older snapshot leads to the same state. After a start from it, and after a restore,
+ * there may be only one snapshot. */
 static bool check_has_older(const struct check_dir *datadir, const struct engine_report *newest) {
     return newest->log.snapshots >= 2 || (newest->log.snapshots == 1 && datadir->begins == 1);
 }
 
-/* The other way to the same state. */
+/* Verifies the way from the older snapshot. */
 static int check_older(const char *dir, const struct engine_report *newest) {
     struct engine_report older;
     struct log_error error;
@@ -107,11 +107,11 @@ static int check_found(const char *dir, const struct check_dir *datadir,
     return CLI_OK;
 }
 
-/* A backup that `tenure backup` has made lists its files with their checksums. */
+/* Verifies the checksums that `tenure backup` has listed with the files. */
 static bool check_listed(const char *dir) {
     struct backup_manifest manifest;
     if (!backup_manifest_read(dir, true, &manifest)) {
-        return true; /* it is none, or the reason was told and the rest is looked at */
+        return true; /* there is no list, or its error was printed and the rest is checked */
     }
     bool good = true;
     for (uint32_t i = 0; i < manifest.count; i++) {
@@ -146,7 +146,7 @@ int cli_check(int argc, char **argv) {
     const char *dir = argv[0];
     check_dir_look(dir, &datadir);
     if (datadir.kind == CHECK_DIR_OTHER && backup_newest(dir, newest)) {
-        dir = newest; /* of a directory of backups */
+        dir = newest; /* the newest one in a directory of backups */
         check_dir_look(dir, &datadir);
     }
     if (datadir.kind == CHECK_DIR_OTHER) {

@@ -16,7 +16,7 @@
 struct look {
     size_t segments, snapshots;
     bool lock;
-    char oldest[NAME_BYTES]; /* the segment with the lowest number */
+    char oldest[NAME_BYTES]; /* name of the segment with the lowest number */
 };
 
 static bool is_numbered(const char *name, const char *prefix, const char *suffix) {

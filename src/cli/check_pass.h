@@ -6,11 +6,11 @@
 #include "log/log.h"
 
 struct check_way {
-    bool older;  /* from the snapshot before the newest */
-    bool backup; /* there is no log to follow */
+    bool older;  /* begin with the snapshot before the newest */
+    bool backup; /* there is no log after the snapshot */
 };
 
-/* `note` hears of what is odd but not wrong; NULL: nobody. */
+/* `note` receives what is odd but not wrong; NULL: ignored. */
 enum tn_status check_pass(const char *dir, struct check_way way, log_notice *note,
                           struct engine_report *ret_report, struct log_error *error);
 

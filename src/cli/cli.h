@@ -32,18 +32,21 @@ struct cli_settings {
     struct cli_address
         nodes[CLI_ADDRESSES_MAX]; /* of a cluster, by --url; the first is host and port */
     uint32_t node_count;          /* 0: there is one server */
-    bool any_node;                /* the subcommand is not for the owner of the log only */
-    char socket[108]; /* the path of a Unix-domain socket, instead of both; empty: none */
+    bool any_node;                /* the subcommand does not need the owner of the log */
+    /* The path of a Unix-domain socket, used instead of host and port; empty: none. */
+    char socket[108];
     struct cli_tls_settings tls;
     bool json;
     const char *opid; /* NULL: generated for each write */
     uint64_t timeout_ms;
     uint64_t retries;
-    uint64_t limit;          /* of a list; 0: all */
-    uint64_t watch_ms;       /* from one round of --watch to the next; 0: once */
-    const char *secret_file; /* that has the secret in the request; NULL: it was typed */
-    bool no_login;           /* the secret of the environment stays here */
-    bool (*is_server_variable)(const char *name); /* whether `tenured` reads it; NULL: not known */
+    uint64_t limit;    /* of a list; 0: all */
+    uint64_t watch_ms; /* the interval of --watch; 0: no repetition */
+    /* The file that has the secret in the request; NULL: the secret is an argument. */
+    const char *secret_file;
+    bool no_login; /* does not send the secret of the environment */
+    /* Whether `tenured` reads the variable; NULL: unknown. */
+    bool (*is_server_variable)(const char *name);
 };
 
 #define CLI_HOST "127.0.0.1"
@@ -138,8 +141,8 @@ int cli_completion(int argc, char **argv);
     "[--deadline MS] pool|holder|lease|value|lease-or-value|rule|sensor|user [PREFIX]"
 int cli_complete(const struct cli_settings *settings, int argc, char **argv);
 
-/* The subcommands that are not commands of the server: name, arguments, text. NULL after the last.
- * */
+/* The subcommands that are not commands of the server: name, arguments, text. NULL after the last
+ * one. */
 const char *const *cli_local_row(unsigned row);
 /* Whether a command of the table is also a local subcommand, which does more than the command. */
 bool cli_is_local(const char *word);

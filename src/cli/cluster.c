@@ -8,7 +8,7 @@ static const struct {
     const char *name;
     const char *sub; /* of NODE */
     int arguments;
-    bool any_node; /* every node answers it */
+    bool any_node; /* every node answers this subcommand */
 } verbs[] = {{"status", "list", 0, true},
              {"step-down", "step-down", 0, false},
              {"close", "close", 0, false},

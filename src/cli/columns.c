@@ -8,9 +8,9 @@
 #include "base/assert.h"
 
 #define GAP 2u
-#define NARROW 8u /* no text is cut shorter */
-#define NAME 16u  /* nor in the first column, which says what the row is about, shorter than this */
-#define LONG 32u  /* a longer text is cut to this before a spare column is left out */
+#define NARROW 8u /* no text is cut shorter than this */
+#define NAME 16u  /* nor is the first column, which says what the row is about */
+#define LONG 32u  /* a longer text is cut to this before a column is left out */
 
 struct cli_screen cli_screen_of(FILE *out) {
     struct cli_screen screen = {.width = SIZE_MAX};
@@ -87,8 +87,8 @@ static bool is_wide(const struct cli_table *table) {
     return total_width(table) > table->screen.width;
 }
 
-/* Takes one column from the widest text if that leaves it at least `narrow`, or as a table's first
- * column at least NAME. False: no text is so wide. */
+/* Takes one column from the widest text, if it keeps at least `narrow`, or NAME in the first column
+ * of a table. False: no text is wider. */
 static bool shrink(struct cli_table *table, size_t narrow) {
     uint32_t widest = CLI_COLUMNS_MAX;
     for (uint32_t i = 0; i < table->column_count; i++) {
@@ -106,7 +106,7 @@ static bool shrink(struct cli_table *table, size_t narrow) {
     return true;
 }
 
-/* Hides the most dispensable column. False: none is. */
+/* Hides the least important column. False: there is none left to hide. */
 static bool hide_spare(struct cli_table *table) {
     uint32_t most = 0;
     for (uint32_t i = 1; i < table->column_count; i++) {
@@ -119,14 +119,14 @@ static bool hide_spare(struct cli_table *table) {
     return found;
 }
 
-/* All columns that are shown get the width of their widest cell. */
+/* Gives all shown columns the width of their widest cell. */
 static void widen(struct cli_table *table) {
     for (uint32_t i = 0; i < table->column_count; i++) {
         table->columns[i].width = table->columns[i].natural;
     }
 }
 
-/* Hides the last column that is shown, unless it is the only one. */
+/* Hides the last shown column, unless it is the only one. */
 static bool hide_last(struct cli_table *table) {
     uint32_t last = table->column_count - 1;
     while (last > 0 && table->columns[last].hidden) {
@@ -136,7 +136,7 @@ static bool hide_last(struct cli_table *table) {
     return last > 0;
 }
 
-/* Gives texts that are cut the room that is left. */
+/* Gives the remaining room to texts that are cut. */
 static void spread(struct cli_table *table) {
     size_t total = total_width(table);
     for (uint32_t i = 0; i < table->column_count && total < table->screen.width; i++) {
@@ -169,7 +169,7 @@ static void fit(struct cli_table *table) {
     spread(table);
 }
 
-/* Whether other columns are shown than before. */
+/* Returns whether the shown columns have changed. */
 static bool measure(struct cli_table *table) {
     const char *cell = table->bytes.at;
     bool before[CLI_COLUMNS_MAX] = {false};
@@ -201,7 +201,7 @@ static void put_cell(const struct cli_table *table, struct cli_text *line, uint3
         return;
     }
     if (table->screen.width == SIZE_MAX && cli_columns(cell, len) > width) {
-        width = cli_columns(cell, len); /* of a later page; nothing is cut */
+        width = cli_columns(cell, len); /* for later pages; nothing is cut */
     }
     cli_text_put(line, line->len > 0 ? "  " : "");
     cli_text_put(line, marked ? "\033[7m" : "");
@@ -228,7 +228,8 @@ static void put_head(const struct cli_table *table, struct cli_text *line, FILE 
     (void)fputs(table->screen.colour ? "\033[0m" : "", out);
 }
 
-/* Compares a row with the last round's and prints its mark. Which cells are to be marked: bit n is cell n. */
+/* Compares a row with the last round's and prints its mark. Bit n of the result: cell n is to be
+ * marked. */
 static uint32_t row_mark(const struct cli_table *table, const char *cells, FILE *out) {
     uint32_t ticking = 0, differ = 0;
     if (table->changes == NULL) {

@@ -12,7 +12,7 @@
 
 /* Where things are shown. */
 struct cli_screen {
-    size_t width;  /* SIZE_MAX: as wide as it gets */
+    size_t width;  /* SIZE_MAX: unlimited */
     size_t height; /* 0: not known */
     bool tty;
     bool colour;
@@ -24,31 +24,32 @@ struct cli_table {
     struct {
         const char *name;
         bool right; /* a number */
-        bool fixed; /* never cut; numbers are not either */
+        bool fixed; /* never cut, like numbers */
         bool hidden;
         bool ticking;   /* changes by itself: --watch does not mark it */
-        uint8_t spare;  /* not 0: can be left out; the largest goes first */
-        size_t natural; /* of the widest cell so far */
+        uint8_t spare;  /* not 0: may be left out; the largest goes first */
+        size_t natural; /* width of its widest cell so far */
         size_t width;
     } columns[CLI_COLUMNS_MAX];
     uint32_t column_count;
     struct cli_screen screen;
-    bool begun;            /* the head is printed */
-    struct cli_text bytes; /* all cells, a NUL after each */
+    bool begun;            /* the head has been printed */
+    struct cli_text bytes; /* all cells, each followed by a NUL */
     uint64_t cell_count;
-    struct cli_changes *changes; /* NULL: rows are not compared and have no mark before them */
+    struct cli_changes *changes; /* NULL: rows are not compared and get no marks */
 };
 
 void cli_table_column(struct cli_table *table, const char *name, bool right);
-/* The next cell, row by row. */
+/* Adds the next cell, row by row. */
 void cli_table_cell(struct cli_table *table, struct tn_bytes text);
 void cli_table_put(struct cli_table *table, const char *text);
-/* Prints the rows so far, with a head before the first row and when other columns are shown than
- * before. False: out of memory. */
+/* Prints the rows so far, after a head if there was none or if other columns are shown. False: out
+ * of memory. */
 bool cli_table_flush(struct cli_table *table, FILE *out);
 void cli_table_free(struct cli_table *table);
 
-/* A text in a given number of columns: cut, or padded with blanks on the left or the right. */
+/* Fits a text into a number of columns: cuts it, or pads it with blanks on the left or the
+ * right. */
 void cli_text_fit(struct cli_text *out, const char *text, size_t len, size_t columns, bool right);
 
 #endif

@@ -22,7 +22,7 @@ struct names {
     struct cli_client client;
     uint64_t until_ms;
     const char *prefix;
-    struct cli_text bytes; /* all names, a NUL after each */
+    struct cli_text bytes; /* all names, each followed by a NUL */
     size_t at[NAMES_MAX];
     uint32_t count;
 };
@@ -41,7 +41,7 @@ static bool is_clean(struct tn_bytes name) {
     return name.len > 0;
 }
 
-/* `before` and then the name, if that begins with the prefix and is new. */
+/* Adds `before` and the name, if they begin with the prefix and are new. */
 static void name_add(struct names *names, struct tn_bytes before, struct tn_bytes name,
                      const char *after) {
     struct cli_text text = {.at = NULL};
@@ -76,7 +76,7 @@ static uint64_t time_left(const struct names *names) {
     return now < names->until_ms ? names->until_ms - now : 0;
 }
 
-/* Takes the items of a list page by page, until there are enough names or the time is over. */
+/* Reads the items of a list page by page, until there are enough names or the time is up. */
 static void list_read(struct names *names, const char *const *request, item_take *take) {
     const struct cli_reader *reader = &names->client.reader;
     struct tn_bytes words[12];
@@ -119,7 +119,7 @@ static void pool_take(struct names *names, const struct cli_reader *reader, uint
     field_take(names, reader, item, "pool", "");
 }
 
-/* "ports/", as the beginning of a value. */
+/* Adds "ports/" as the beginning of a value. */
 static void pool_begin_take(struct names *names, const struct cli_reader *reader, uint32_t item) {
     field_take(names, reader, item, "pool", "/");
 }
@@ -144,7 +144,7 @@ static void name_take(struct names *names, const struct cli_reader *reader, uint
     field_take(names, reader, item, "name", "");
 }
 
-/* The values of a lease, as POOL/VALUE. */
+/* Adds the values of a lease as POOL/VALUE. */
 static void values_take(struct names *names, const struct cli_reader *reader, uint32_t item) {
     uint32_t pools = cli_node_find(reader, item, "pools");
     uint32_t values = cli_node_find(reader, item, "values");
@@ -172,7 +172,7 @@ static void leases_read(struct names *names) {
     list_read(names, (const char *const[]){"LEASES", NULL}, lease_take);
 }
 
-/* Of a pool that is named, the values that are held; else the pools. */
+/* If the prefix names a pool: the held values of that pool; otherwise the pools. */
 static void values_read(struct names *names) {
     const char *slash = strrchr(names->prefix, '/');
     if (slash == NULL) {

@@ -14,7 +14,7 @@ static void print_option(void *ctx, const char *name, const char *value) {
     (void)fprintf(ctx, "%s ", name);
 }
 
-/* What the name of a command is the name of, with a dash. */
+/* The kind of name that the command takes, followed by a dash. */
 static const char *name_kind(const struct protocol_command *row) {
     switch (row->word[0]) {
     case 'R':
@@ -28,7 +28,7 @@ static const char *name_kind(const struct protocol_command *row) {
     }
 }
 
-/* options='...' what='pool holder': what may follow a command, by name and by place. */
+/* Prints options='...' what='pool holder': what may follow a command, by name and by position. */
 static void print_command(FILE *out, const struct protocol_command *row) {
     (void)fprintf(out, "options='");
     cli_spell_options(row, print_option, out);
@@ -57,7 +57,8 @@ static void print_lower(FILE *out, const char *word) {
     cli_text_free(&text);
 }
 
-/* Local subcommands of two words, such as "rule export": the second words of one. */
+/* Local subcommands have up to two words, such as "rule export": prints the second words for a
+ * first one. */
 static void print_local_seconds(FILE *out, const char *first) {
     size_t len = strlen(first);
     for (unsigned i = 0; cli_local_row(i) != NULL; i++) {
@@ -68,7 +69,7 @@ static void print_local_seconds(FILE *out, const char *first) {
     }
 }
 
-/* The first words, each once, or the second words of one. */
+/* Prints the first words, each once, or the second words for a first one. */
 static void print_words(FILE *out, const char *first) {
     const char *last = "";
     for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
@@ -86,13 +87,14 @@ static void print_words(FILE *out, const char *first) {
 
 static void print_locals(FILE *out) {
     for (unsigned i = 0; cli_local_row(i) != NULL; i++) {
-        if (strchr(cli_local_row(i)[0], ' ') == NULL) { /* the others begin with a command's word */
+        /* The others begin with the word of a command. */
+        if (strchr(cli_local_row(i)[0], ' ') == NULL) {
             (void)fprintf(out, "%s ", cli_local_row(i)[0]);
         }
     }
 }
 
-/* The cases of both scripts: they differ in how words are counted, not in what they know. */
+/* Prints the cases of both scripts. They differ only in how words are counted. */
 static void print_cases(FILE *out) {
     const char *open = "";
     (void)fprintf(out, "    case $first in\n");

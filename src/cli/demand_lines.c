@@ -23,11 +23,11 @@
 #define PAGE "1000"
 #define PAGE_MAX 1000u
 #define INPUT_MAX (64u << 20)
-#define TEXT_MAX 512u /* of a name and a trigger, as far as the client cares */
+#define TEXT_MAX 512u /* maximum bytes of a name and a trigger */
 
 struct kind {
     const char *word, *name, *list;
-    const char *object; /* which lists do not show: metadata, the description */
+    const char *object; /* the field that lists do not show: metadata, the description */
     bool needed;        /* each has one */
 };
 
@@ -52,7 +52,7 @@ static void line_print(const struct kind *kind, const struct cli_reader *reader,
     cli_text_free(&line);
 }
 
-/* Those with an object. One that was deleted meanwhile is left out. */
+/* Prints the items with their object, leaving out those deleted meanwhile. */
 static int whole_print(const struct kind *kind, const struct cli_settings *settings,
                        struct cli_client *client, const char *names, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
@@ -66,13 +66,15 @@ static int whole_print(const struct kind *kind, const struct cli_settings *setti
         if (reader->nodes[0].type == CLI_MAP) {
             line_print(kind, reader, 0);
         } else if (cli_refusal_of(cli_node_text(reader, 0)).code != TN_R_NOTFOUND) {
-            return cli_ask(settings, client, words, 3); /* again, for its words */
+            /* Asked again, because the words are needed. */
+            return cli_ask(settings, client, words, 3);
         }
     }
     return CLI_OK;
 }
 
-/* Prints what the page shows whole and keeps the names of the others; how many. */
+/* Prints the items that the page shows completely, and keeps the names of the others. Returns their
+ * number. */
 static uint32_t page_take(const struct kind *kind, const struct cli_reader *reader, char *names) {
     uint32_t array = cli_node_find(reader, 0, kind->list);
     uint32_t count = 0;
@@ -119,7 +121,7 @@ static int pages_export(const struct kind *kind, const struct cli_settings *sett
 struct item {
     struct tn_bytes name, trigger, object;
     bool enabled, has_enabled;
-    uint8_t text[2 * TEXT_MAX]; /* where name and trigger are */
+    uint8_t text[2 * TEXT_MAX]; /* memory for name and trigger */
 };
 
 static const char *member_take(const struct kind *kind, struct item *item, struct tn_writer *out,
@@ -156,7 +158,7 @@ static const char *member_take(const struct kind *kind, struct item *item, struc
     return "it has an unknown field";
 }
 
-/* NULL, or why the line cannot be taken. */
+/* NULL, or why the line is not valid. */
 static const char *line_parse(const struct kind *kind, struct tn_bytes line, struct item *item) {
     struct tn_writer out = tn_writer_of(item->text, sizeof item->text);
     struct tn_bytes key;
@@ -216,7 +218,7 @@ static int item_send(const struct kind *kind, const struct cli_settings *setting
     return cli_ask(settings, client, words, count);
 }
 
-/* All lines: checked, or with a client sent. The exit code. */
+/* Checks all lines or, with a client, sends them. Returns the exit code. */
 static int lines_go(const struct kind *kind, const struct cli_settings *settings,
                     struct cli_client *client, struct tn_bytes rest, uint64_t *ret_count) {
     struct tn_bytes line;
@@ -244,7 +246,7 @@ static int lines_go(const struct kind *kind, const struct cli_settings *settings
     return CLI_OK;
 }
 
-/* False: standard error says why. */
+/* False: the reason has been printed. */
 static bool input_read(const struct kind *kind, const char *path, struct cli_text *all) {
     char piece[16384];
     size_t got = 1;

@@ -18,7 +18,7 @@ void cli_text_free(struct cli_text *text) {
     *text = (struct cli_text){.at = NULL};
 }
 
-/* Room for `len` more and the NUL. */
+/* Makes room for `len` more bytes and the NUL. */
 static bool text_room(struct cli_text *text, size_t len) {
     if (text->failed) {
         return false;
@@ -87,7 +87,7 @@ bool cli_char_is_control(uint32_t character) {
 }
 
 void cli_text_clean(struct cli_text *text, struct tn_bytes bytes) {
-    cli_text_put(text, ""); /* of nothing, too, there is a text */
+    cli_text_put(text, ""); /* an empty text, too, must exist */
     for (uint32_t i = 0; i < bytes.len;) {
         uint32_t character = 0;
         uint32_t len = cli_char_next(bytes.at + i, bytes.len - i, &character);
@@ -190,7 +190,7 @@ size_t cli_columns_fit(const char *text, size_t len, size_t columns) {
 
 /* ---- Lines ---- */
 
-/* The length of the words up to the next blank that is not inside brackets. */
+/* The length of the text up to the next blank outside of brackets. */
 static size_t word_len(const char *text) {
     int depth = 0;
     size_t len = 0;
@@ -260,7 +260,7 @@ void cli_text_relative(struct cli_text *text, uint64_t ms, uint64_t now_ms) {
     } units[] = {{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}};
     uint64_t away = (ms > now_ms ? ms - now_ms : now_ms - ms) / 1000;
     unsigned unit = 0;
-    /* Two of a unit before it is used: "90 s" says more than "1 min". */
+    /* A unit is used from two of it on: "90 s" says more than "1 min". */
     while (unit < 3 && away < 2 * units[unit].seconds) {
         unit++;
     }

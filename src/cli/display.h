@@ -9,7 +9,8 @@
 
 #include "base/bytes.h"
 
-/* Total: when memory runs out it keeps what it has and `failed` stays set. Always NUL-terminated. */
+/* A text that always ends with a NUL. If memory runs out, it keeps what it has, and `failed` stays
+ * set. */
 struct cli_text {
     char *at;
     size_t len, capacity;
@@ -22,22 +23,22 @@ void cli_text_put(struct cli_text *text, const char *words);
 __attribute__((format(printf, 2, 3))) void cli_text_printf(struct cli_text *text,
                                                            const char *format, ...);
 void cli_text_clean(struct cli_text *text, struct tn_bytes bytes);
-/* As a word of a shell: in quotes where it needs them. */
+/* Appends a word for a shell, quoted if necessary. */
 void cli_text_shell(struct cli_text *text, const char *word);
-/* As a JSON string; bytes that are not UTF-8 become the replacement character. */
+/* Appends a JSON string. Bytes that are not UTF-8 become the replacement character. */
 void cli_text_json(struct cli_text *text, struct tn_bytes bytes);
 /* What is JSON already, on one line. Blanks between its parts may be anything below a space; other
  * characters that need to be escaped here can only be in its strings. */
 void cli_text_json_text(struct cli_text *text, struct tn_bytes json);
 
-/* The character at the start and its length; 0 if the bytes are no character. */
+/* Decodes the first character and returns its length; 0: the bytes are not a character. */
 uint32_t cli_char_next(const uint8_t *at, size_t left, uint32_t *ret_char);
-/* Whether it could move the cursor of a terminal, or turn the text around. */
+/* Whether the character could move the cursor of a terminal, or reverse the direction of text. */
 bool cli_char_is_control(uint32_t character);
 
-/* Columns that a clean text takes on a terminal. */
+/* How many columns a clean text takes on a terminal. */
 size_t cli_columns(const char *text, size_t len);
-/* How many bytes of the text fit into that many columns. */
+/* How many bytes of the text fit into this many columns. */
 size_t cli_columns_fit(const char *text, size_t len, size_t columns);
 
 /* Adds the words to a line that has `indent` columns already, and begins a new line, with as many
@@ -46,17 +47,17 @@ void cli_text_wrap(struct cli_text *out, const char *text, size_t indent, size_t
 
 /* "2026-11-15 13:04:05 (in 59 s)": local time, and how far from now. */
 void cli_text_time(struct cli_text *text, uint64_t ms, uint64_t now_ms);
-/* "in 59 s", "3 min ago". */
+/* Appends a time such as "in 59 s" or "3 min ago". */
 void cli_text_relative(struct cli_text *text, uint64_t ms, uint64_t now_ms);
 /* "13:04:05.123", local. */
 void cli_text_clock(struct cli_text *text, uint64_t ms);
 /* The same, with its date instead of its milliseconds if it is more than a day ago. */
 void cli_text_when(struct cli_text *text, uint64_t ms, uint64_t now_ms);
 
-/* As short as it is unambiguous: "13:04:05" of the last day, "11-15 13:04:05" of this year. */
+/* As short as is unambiguous: "13:04:05" within a day, "11-15 13:04:05" within this year. */
 void cli_text_moment(struct cli_text *text, uint64_t ms, uint64_t now_ms);
 
-/* A whole number and nothing else. */
+/* Parses a whole number without anything else. */
 bool cli_number_parse(struct tn_bytes text, uint64_t *ret_number);
 
 #endif

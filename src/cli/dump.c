@@ -55,7 +55,7 @@ static void dump_requested(struct dump_line *line, struct tn_reader *r, uint32_t
     (void)fputc(']', line->out);
 }
 
-/* Text: pool:2 for any two, pool:[a,b] for those. */
+/* As text: pool:2 for any two values, pool:[a,b] for requested ones. */
 static void dump_claims(struct dump_line *line, const struct kernel_command *command) {
     struct tn_reader r = tn_reader_of(command->claims.at, command->claims.len);
     (void)fputs(line->json ? "[" : "", line->out);
@@ -76,7 +76,7 @@ static void dump_claims(struct dump_line *line, const struct kernel_command *com
     (void)fputs(line->json ? "]" : "", line->out);
 }
 
-/* Options and limits become names of their own. */
+/* Options and limits are shown under their own names. */
 static void dump_policy(struct dump_line *line, const struct kernel_command *command) {
     struct kernel_policy_patch patch = kernel_policy_read(command->policy_bytes);
     char text[KERNEL_OPTION_TEXT_MAX];
@@ -340,7 +340,7 @@ int cli_dump(bool json, int argc, char **argv) {
     bool backup = datadir.kind == CHECK_DIR_BACKUP;
     enum tn_status status = dump_pass(dir, !backup, backup, &dump, &error);
     if (status != TN_OK && dump.commands == 0 && !backup) {
-        /* The older snapshot may be the damaged one. */
+        /* The older snapshot may be damaged. */
         status = dump_pass(dir, false, false, &dump, &error);
     }
     if (fflush(stdout) != 0 || status != TN_OK) {

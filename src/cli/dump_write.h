@@ -11,13 +11,13 @@
 struct dump_line {
     FILE *out;
     bool json;
-    bool begun; /* the line is not empty */
+    bool begun; /* the line has content */
 };
 
 void dump_line_begin(struct dump_line *line);
 void dump_line_end(struct dump_line *line);
 
-/* The name of the next value. */
+/* Writes the name of the next value. */
 void dump_name(struct dump_line *line, const char *name);
 
 /* Values. 64-bit numbers are strings in JSON, because parsers may lose digits. */

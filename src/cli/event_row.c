@@ -56,12 +56,12 @@ bool cli_event_concerns(const struct cli_event *event, const char *holder) {
 
 /* ---- Rows ---- */
 
-/* Wide enough from the start for what usually comes: the rows of a live stream are not known yet. */
+/* Widths for usual contents, because the rows of a live stream are not known in advance. */
 static const struct {
     const char *name;
     size_t width;
     bool fixed;
-    uint8_t spare; /* the kind of event says more than its reason */
+    uint8_t spare; /* the kind of an event says more than its reason */
 } columns[] = {{"TIME", 12, true, 0},  {"ID", 8, true, 3},       {"EVENT", 10, true, 0},
                {"LEASE", 6, true, 2},  {"HOLDER", 12, false, 0}, {"WHAT", 18, false, 0},
                {"REASON", 0, false, 1}};
@@ -77,7 +77,7 @@ void cli_event_columns(struct cli_table *table) {
     }
 }
 
-/* "ports/30000,30001", or the pool, rule or sensor that it is about. */
+/* Writes "ports/30000,30001", or the pool, rule or sensor of the event. */
 static void what_write(struct cli_text *text, const struct cli_event *event) {
     const json_t *values = json_object_get(event->json, "values");
     const json_t *pools = json_object_get(event->json, "pools");
@@ -102,7 +102,7 @@ static void what_write(struct cli_text *text, const struct cli_event *event) {
     }
 }
 
-/* "revoked by alice: the disk fails", as far as there is any of it. */
+/* Writes "revoked by alice: the disk fails", with the parts that the event has. */
 static void why_write(struct cli_text *text, const struct cli_event *event) {
     const char *actor = field(event, "actor");
     const char *words = field(event, "reason_text");

@@ -28,7 +28,7 @@ void cli_event_free(struct cli_event *event);
 /* Whether the holder is the current or the previous holder. */
 bool cli_event_concerns(const struct cli_event *event, const char *holder);
 
-/* A table of events, and rows for it. */
+/* The columns of a table of events, and a row for each event. */
 void cli_event_columns(struct cli_table *table);
 void cli_event_row(struct cli_table *table, const struct cli_event *event, uint64_t now_ms);
 

@@ -18,7 +18,7 @@ static bool format_parse(const char *text, enum export_format *ret_format) {
     return false;
 }
 
-/* Of leases that have values: one that waits has none yet. */
+/* Only states of leases that have values: a waiting lease has none. */
 static bool state_parse(const char *text, enum kernel_state *ret_state) {
     for (unsigned i = KERNEL_RESERVED; i < KERNEL_SHOWN_COUNT; i++) {
         if (!kernel_state_terminal((enum kernel_state)i) && i != KERNEL_WAITING &&
@@ -30,7 +30,7 @@ static bool state_parse(const char *text, enum kernel_state *ret_state) {
     return false;
 }
 
-/* Whether there is such a pool, and whether it has scopes. */
+/* Finds out whether the pool exists and whether it has scopes. */
 static int pool_ask(struct export *export) {
     const struct tn_bytes words[] = {tn_bytes_of("POOL", 4), tn_bytes_of("INFO", 4),
                                      tn_bytes_of(export->pool, strlen(export->pool))};

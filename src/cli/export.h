@@ -14,12 +14,12 @@
 struct export_lease {
     uint64_t shard, lsn; /* its id */
     uint64_t epoch;
-    uint64_t read_lsn; /* the position at which it was read; 0: only known from events */
+    uint64_t read_lsn; /* the position at which it was read; 0: known only from events */
     uint64_t deadline_ms, created_ms, seen_ms, offline_ms; /* 0: none */
     uint64_t holder, values; /* offsets in `strings`; values: pool, value, pool, value, ... */
     uint32_t value_count;
     uint8_t state; /* enum kernel_state; NO_STATE: it has ended */
-    bool partial;  /* the values are not all here */
+    bool partial;  /* some values of the lease are missing here */
 };
 
 struct export {
@@ -31,7 +31,7 @@ struct export {
     uint32_t count, capacity;
     uint32_t *index; /* hash of the id to position + 1 */
     uint32_t index_capacity;
-    struct cli_text strings; /* NUL-terminated, one after the other */
+    struct cli_text strings; /* texts, each followed by a NUL */
     uint64_t lsn;            /* the log position of the export */
 };
 

@@ -72,7 +72,7 @@ static struct export_lease *lease_find(const struct export *export, uint64_t sha
     return NULL;
 }
 
-/* Found, or new; NULL: no memory. */
+/* The lease with this id, or a new one. NULL: out of memory. */
 static struct export_lease *lease_take(struct export *export, uint64_t shard, uint64_t lsn) {
     struct export_lease *lease = lease_find(export, shard, lsn);
     if (lease == NULL && (export->count < export->capacity || grow(export))) {
@@ -99,14 +99,14 @@ static bool id_parse(struct tn_bytes text, uint64_t *ret_shard, uint64_t *ret_ls
            cli_number_parse(tn_bytes_of(dash + 1, text.len - len - 1), ret_lsn);
 }
 
-/* The pool itself, or one of its scopes. */
+/* Whether it is the pool itself or one of its scopes. */
 static bool is_inside(const struct export *export, struct tn_bytes pool) {
     size_t len = strlen(export->pool);
     return pool.len >= len && memcmp(pool.at, export->pool, len) == 0 &&
            (pool.len == len || (export->scoped && pool.at[len] == '@'));
 }
 
-/* Those of this pool; how many there are. */
+/* Adds the values of this pool and returns their number. */
 static uint32_t values_take(struct export *export, struct export_lease *lease,
                             const struct cli_reader *reader, uint32_t map) {
     uint32_t values = cli_node_find(reader, map, "values");
@@ -187,7 +187,7 @@ static bool kind_state(struct tn_bytes kind, enum kernel_state before, enum kern
             return true;
         }
     }
-    *ret = before; /* a rekeyed lease is what it was */
+    *ret = before; /* a rekeyed lease is still the same lease */
     return tn_bytes_equal(kind, tn_bytes_of("lease.rekeyed", 13));
 }
 
@@ -198,7 +198,7 @@ static bool event_apply(void *ctx, const struct cli_reader *reader, uint32_t eve
     enum kernel_state state;
     if (!id_parse(cli_field(reader, event, "lease"), &shard, &lsn) ||
         !cli_event_id_parse(cli_field(reader, event, "id"), &id)) {
-        return true; /* not about a lease */
+        return true; /* the event is not about a lease */
     }
     struct export_lease *known = lease_find(export, shard, lsn);
     enum kernel_state before = known != NULL ? (enum kernel_state)known->state : KERNEL_ACTIVE;
@@ -229,8 +229,8 @@ static bool event_apply(void *ctx, const struct cli_reader *reader, uint32_t eve
     return !export->strings.failed;
 }
 
-/* What neither pages nor events say: all values of a large lease, and the past of one that came
- * with an event. None of these change while a lease lives. */
+/* Reads what neither pages nor events tell: all values of a large lease, and the times of one known
+ * from an event. These do not change while a lease lives. */
 static int details_read(struct export *export, struct export_lease *lease) {
     char id[64];
     struct tn_bytes words[2] = {tn_bytes_of("LEASE", 5)};
@@ -241,7 +241,7 @@ static int details_read(struct export *export, struct export_lease *lease) {
     }
     const struct cli_reader *reader = &export->client.reader;
     if (reader->nodes[0].type == CLI_ERROR) {
-        return CLI_OK; /* it has ended and is forgotten: the events' word will do */
+        return CLI_OK; /* the lease has ended and left history: the events' facts are used */
     }
     if (lease->partial) {
         (void)values_take(export, lease, reader, 0);

@@ -8,7 +8,7 @@
 
 #define ROWS_PER_INSERT 500u
 
-/* One row: a value of a lease. */
+/* A row: one value of a lease. */
 struct row {
     const struct export_lease *lease;
     const char *pool, *value, *holder;
@@ -58,7 +58,7 @@ static void csv_put(struct cli_text *text, const char *field, size_t len) {
     cli_text_put(text, quote ? "\"" : "");
 }
 
-/* Names have no control characters: only the escape itself needs one, and what would be no text. */
+/* Names have no control characters, so only the escape character and NULL need escaping. */
 static void tsv_put(struct cli_text *text, const char *field, size_t len) {
     cli_text_put(text, len == 4 && memcmp(field, "NULL", 4) == 0 ? "\\" : "");
     for (size_t i = 0; i < len; i++) {

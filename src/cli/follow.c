@@ -20,14 +20,14 @@
 
 struct events {
     const struct cli_settings *settings;
-    const char *pool, *holder, *fence; /* NULL: not asked for */
+    const char *pool, *holder, *fence; /* NULL: not given */
     bool follow;
     bool placed; /* `after` means something */
     struct cli_event_id after;
-    uint64_t most; /* to show; UINT64_MAX: all */
+    uint64_t most; /* the maximum number to show; UINT64_MAX: all */
     uint64_t shown;
-    uint64_t last; /* show only this many of the newest; 0: from `after` on */
-    uint64_t skip; /* of those that come, not shown */
+    uint64_t last; /* show only this many of the newest events; 0: from `after` on */
+    uint64_t skip; /* how many of the next events are not shown */
     struct cli_table table;
     struct cli_client client;
 };
@@ -47,7 +47,7 @@ static bool option_set(struct events *events, enum option option, const char *va
     switch (option) {
     case AFTER:
         events->placed = true;
-        if (cli_number_parse(text, &number)) { /* a position in the log: after all that it did */
+        if (cli_number_parse(text, &number)) { /* a position in the log: after all its events */
             events->after = (struct cli_event_id){.lsn = number, .index = UINT32_MAX};
             return true;
         }
@@ -111,7 +111,7 @@ static bool options_parse(struct events *events, int argc, char **argv) {
 
 /* ---- Showing ---- */
 
-/* One event, as text of JSON; rows are printed by the flush. False: it cannot be read. */
+/* Shows an event given as JSON. The flush prints the rows. False: it is unreadable. */
 static bool event_show(struct events *events, struct tn_bytes text) {
     struct cli_event event;
     if (!cli_event_parse(text, &event)) {
@@ -221,8 +221,8 @@ static bool page_show(struct events *events) {
 
 /* ---- The last ones ---- */
 
-/* How many there are from `after` to `newest`, but not counting further than `last` asks. -1: go on
- * with *ret_count; else the exit code. */
+/* Counts the events from `after` to `newest`, up to `last`. -1: *ret_count is valid; otherwise the
+ * exit code. */
 static int count_after(struct events *events, struct cli_event_id newest, uint64_t *ret_count) {
     struct cli_event_id first = events->after;
     struct cli_event_id next = first;
@@ -245,8 +245,8 @@ static int count_after(struct events *events, struct cli_event_id newest, uint64
     return -1;
 }
 
-/* There is no reading backwards: goes back in ever longer steps until there are enough, and skips
- * what is too many. */
+/* The server reads only forward, so this goes back in growing steps until there are enough events,
+ * and skips the surplus. */
 static int place_last(struct events *events) {
     struct cli_event_id newest = {0, 0};
     struct cli_event_id oldest = {0, 0};
@@ -275,7 +275,7 @@ static int place_last(struct events *events) {
     }
 }
 
-/* All up to the newest there was when we began, or as many as were asked for. */
+/* Shows all events up to the newest at the beginning, or as many as requested. */
 static int pages_all(struct events *events) {
     struct cli_event_id newest = {0, 0};
     struct cli_event_id next = {0, 0};
@@ -289,7 +289,7 @@ static int pages_all(struct events *events) {
             return say_refusal(events);
         }
         if (first && !id_field(events, "newest", &newest)) {
-            return CLI_OK; /* nothing has ever happened */
+            return CLI_OK; /* there has never been an event */
         }
         first = false;
         if (!page_show(events)) {
@@ -312,7 +312,7 @@ static int pages_all(struct events *events) {
 
 /* ---- Following ---- */
 
-/* Where "now" is, so that nothing between this and the subscription can be missed. */
+/* Finds the current end, so that no event between now and the subscription is missed. */
 static int place(struct events *events) {
     if (page_read(events, 1) != CLI_LINK_OK) {
         return cli_client_unreachable(&events->client);
@@ -343,7 +343,7 @@ static enum cli_link subscribe(struct events *events) {
     return link;
 }
 
-/* A push: message, channel, payload. -1: go on; else the exit code. */
+/* Handles a push: message, channel, payload. -1: continue; otherwise the exit code. */
 static int push_take(struct events *events) {
     const struct cli_reader *reader = &events->client.reader;
     if (reader->nodes[0].type == CLI_ERROR) {
@@ -351,7 +351,7 @@ static int push_take(struct events *events) {
     }
     if (reader->nodes[0].type != CLI_PUSH || reader->nodes[0].count != 3 ||
         !cli_node_is(reader, 1, "message")) {
-        return -1; /* that we are subscribed, or the answer to a PING */
+        return -1; /* a confirmation of the subscription, or the answer to PING */
     }
     if (!event_show(events, cli_node_text(reader, 3)) || !flush(events)) {
         return CLI_FAILED;
@@ -389,7 +389,7 @@ static int listen_on(struct events *events, bool *ret_heard) {
     }
 }
 
-/* Once connected, it goes on for ever: a server that is being restarted comes back. */
+/* After the first connection this continues forever, because a restarted server comes back. */
 static int follow(struct events *events) {
     uint64_t backoff_ms = BACKOFF_MS;
     bool told = false;

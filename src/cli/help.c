@@ -72,7 +72,7 @@ bool cli_is_local(const char *word) {
     return false;
 }
 
-/* Ends a line that has this many columns already; the rest goes below. */
+/* Ends a line that already has `indent` columns, and continues below if necessary. */
 static void put_wrapped(FILE *out, size_t indent, const char *words) {
     struct cli_text text = {.at = NULL};
     cli_text_wrap(&text, words, indent, cli_screen_of(out).width);
@@ -81,7 +81,7 @@ static void put_wrapped(FILE *out, size_t indent, const char *words) {
     cli_text_free(&text);
 }
 
-/* A name, and what it is in a column of its own. */
+/* Prints a name, and its explanation in a column of its own. */
 static void put_item(FILE *out, int name_width, const char *name, const char *words) {
     (void)fprintf(out, "  %-*s ", name_width, name);
     put_wrapped(out, (size_t)name_width + 3, words);
@@ -106,7 +106,7 @@ static void list_command(FILE *out, const struct protocol_command *row) {
     cli_text_free(&name);
 }
 
-/* The least and the greatest exit code of results whose outcome is known, or is not. */
+/* The lowest and the highest exit code of results with an unknown, or with a known, outcome. */
 static void exit_range(bool unknown, int *ret_low, int *ret_high) {
     *ret_low = unknown ? CLI_UNKNOWN : INT_MAX;
     *ret_high = unknown ? CLI_UNKNOWN : 0;
@@ -232,7 +232,7 @@ static bool about_local(FILE *out, const char *name) {
     return false;
 }
 
-/* The one command that the words name, or a list of those whose first word it is. */
+/* Prints the command that the words name, or a list of those with that first word. */
 static unsigned about_commands(FILE *out, int argc, char **argv) {
     unsigned found = 0;
     for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
@@ -262,7 +262,7 @@ int cli_help(int argc, char **argv) {
         list_exit_codes(stdout);
         return CLI_OK;
     }
-    char both[64]; /* such as rule import */
+    char both[64]; /* two words such as rule import */
     (void)snprintf(both, sizeof both, "%s %s", argv[0], argc > 1 ? argv[1] : "");
     bool local = about_local(stdout, argv[0]) || about_local(stdout, both);
     return about_commands(stdout, argc, argv) > 0 || local ? CLI_OK : cli_unknown(argc, argv);
@@ -287,7 +287,7 @@ static void guess_first(struct cli_guess *guess) {
     }
 }
 
-/* The second words of a first one; how many there are. */
+/* Lists the second words for a first one. Returns their number. */
 static unsigned list_seconds(struct cli_text *text, const char *word, struct cli_guess *guess) {
     unsigned count = 0;
     for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {

@@ -18,28 +18,29 @@ struct author {
 };
 
 struct stint {
-    char *lease, *holder, *what; /* owned; what: the values */
+    char *lease, *holder, *what; /* owned; `what` has the values */
     char *end;                   /* how it ended; NULL: it has not */
-    struct author ended;         /* the user that ended it, and the reason given */
+    struct author ended;         /* the user that ended it, and the given reason */
     struct author revoked;       /* the user that revoked it, if it ended later */
     uint64_t epoch;
-    uint64_t from_ms, to_ms; /* 0: not known, not over */
-    uint32_t before;         /* position + 1 of the one before it in the same chain; 0: none */
+    uint64_t from_ms, to_ms; /* 0: not known, or not over */
+    uint32_t before;         /* position + 1 of the previous one in the same chain; 0: none */
 };
 
 #define CHAINS 65536u
 
 struct history {
     const struct cli_settings *settings;
-    const char *pool, *holder; /* NULL: not asked for */
+    const char *pool, *holder; /* NULL: not given */
     const char *value;
     char canonical[KERNEL_VALUE_TEXT_MAX];
     struct cli_client client;
     struct cli_scan scan;
     struct stint *stints;
     uint32_t count, capacity;
-    uint32_t *newest; /* by hash of the lease: position + 1 of a stint, the rest by its `before` */
-    bool failed;      /* no memory */
+    /* By hash of the lease: position + 1 of the newest; `before` links the others. */
+    uint32_t *newest;
+    bool failed; /* no memory */
 };
 
 static char *copy(struct history *history, struct tn_bytes text) {
@@ -65,7 +66,7 @@ static uint32_t chain_of(struct tn_bytes lease) {
     return (uint32_t)tn_hash64(lease.at, lease.len, 1) % CHAINS;
 }
 
-/* The one that is not over; NULL: there is none. */
+/* The one that has not ended; NULL: there is none. */
 static struct stint *open_find(const struct history *history, struct tn_bytes lease) {
     uint32_t at = history->newest[chain_of(lease)];
     while (at != 0) {
@@ -139,7 +140,7 @@ static void author_take(struct history *history, struct author *author,
     author->text = text.len > 0 ? copy(history, text) : NULL;
 }
 
-/* By this event, `how`. */
+/* Ends it with this event. */
 static void stint_end(struct history *history, struct stint *stint, struct tn_bytes how,
                       const struct cli_reader *reader, uint32_t event) {
     if (stint != NULL && stint->end == NULL) {
@@ -208,7 +209,7 @@ static bool event_take(void *ctx, const struct cli_reader *reader, uint32_t even
 
 /* ---- What lives ---- */
 
-/* A lease that no event told of began before them. */
+/* A lease without events began before the oldest retained event. */
 static bool live_take(void *ctx, const struct cli_reader *reader, uint32_t map) {
     struct history *history = ctx;
     struct tn_bytes lease = cli_field(reader, map, "lease");
@@ -237,7 +238,7 @@ static int live_of_value(struct history *history) {
     if (link != CLI_LINK_OK) {
         return cli_client_unreachable(&history->client);
     }
-    if (history->client.reader.nodes[0].type != CLI_ERROR) { /* else it is free */
+    if (history->client.reader.nodes[0].type != CLI_ERROR) { /* otherwise the value is free */
         (void)live_take(history, &history->client.reader, 0);
     }
     return CLI_OK;
@@ -279,7 +280,7 @@ static void author_put(struct cli_text *text, const struct author *author) {
     }
 }
 
-/* "reclaimed by bob (revoked by alice: the disk fails)" */
+/* Writes how it ended, such as "reclaimed by bob (revoked by alice: the disk fails)". */
 static void end_cell(struct cli_table *table, const struct stint *stint) {
     struct cli_text text = {.at = NULL};
     cli_text_put(&text, stint->end != NULL ? stint->end : "has it");
@@ -411,7 +412,7 @@ static int show(struct history *history) {
 
 /* ---- Asking ---- */
 
-/* The value as the server writes it: 52:54:00:AA:BB:CC is the same address in either case. */
+/* Gets the value as the server writes it: 52:54:00:AA:BB:CC is the same address in either case. */
 static int value_normalize(struct history *history) {
     size_t base = strcspn(history->pool, "@");
     const struct tn_bytes words[] = {tn_bytes_of("POOL", 4), tn_bytes_of("INFO", 4),

@@ -37,15 +37,15 @@ enum import_column {
 };
 
 struct import_columns {
-    uint32_t at[IMPORT_COLUMNS];     /* from 1; 0: there is none */
-    const char *map[IMPORT_COLUMNS]; /* from --map, not NUL-terminated; NULL: none */
+    uint32_t at[IMPORT_COLUMNS];     /* counted from 1; 0: the column is missing */
+    const char *map[IMPORT_COLUMNS]; /* from --map, not NUL-terminated; NULL: not given */
     uint32_t map_len[IMPORT_COLUMNS];
-    const char *holder_type; /* NULL: the column has whole holders */
+    const char *holder_type; /* NULL: the column has complete holders */
     char error[200];
 };
 
 const char *import_column_name(enum import_column column);
-/* "value=vxid,holder=uuid"; borrows the text. False: `error`. */
+/* Parses "value=vxid,holder=uuid", whose text must stay. False: see `error`. */
 bool import_columns_map(struct import_columns *columns, const char *map);
 /* Whether the first row contains column names. */
 bool import_columns_named(const struct import_columns *columns, const struct cli_rows *first);
@@ -60,19 +60,19 @@ struct import_pool {
     bool set, scoped, sticky;
     enum kernel_format format;
     uint64_t lo, hi;
-    struct kernel_policy range; /* only its spans count; none: lo to hi */
+    struct kernel_policy range; /* only its spans count; without any: lo to hi */
     uint64_t max_lease_s, max_hold_s;
     uint64_t lsn; /* the log position of this view */
 };
 
 struct import_row {
     uint64_t line;
-    struct cli_text pool, holder; /* reused from row to row */
-    struct tn_bytes lease;        /* what `tenure export` wrote as its lease; empty: nothing */
-    struct tn_bytes value;        /* as it was written, in the row's own text */
+    struct cli_text pool, holder; /* reused for each row */
+    struct tn_bytes lease;        /* the lease as written by `tenure export`; empty: none */
+    struct tn_bytes value;        /* the value as the row has it */
     uint64_t number;              /* of a range: the parsed value */
     uint64_t deadline_ms, created_ms, seen_ms, offline_ms; /* 0: not given */
-    enum tn_result result;                                 /* of a row that is refused locally */
+    enum tn_result result; /* the result of a row that is refused locally */
     struct cli_text reason;
 };
 
@@ -88,19 +88,19 @@ bool import_time_parse(struct tn_bytes text, uint64_t *ret_ms);
 
 /* ---- Values seen ---- */
 
-#define IMPORT_SEEN_MAX (4u * 1024u * 1024u) /* values; later ones are not remembered */
+#define IMPORT_SEEN_MAX (4u * 1024u * 1024u) /* values to remember; later ones are not */
 
 struct import_seen {
     struct import_sight {
         uint64_t hash, line; /* line 0: empty */
-        uint64_t owner;      /* offset in `owners` + 1; 0: not kept */
+        uint64_t owner;      /* offset + 1 in `owners`; 0: not kept */
     } * at;
     uint64_t capacity, count;
     struct cli_text owners;
     bool keep_owners;
 };
 
-/* The line that had the value first; 0: this line. */
+/* The line that had the value first. 0: this line. */
 uint64_t import_seen_line(struct import_seen *seen, const struct import_row *row,
                           struct tn_bytes *ret_owner);
 /* The same for holders of a pool in which each has one lease. */
@@ -112,24 +112,24 @@ void import_seen_free(struct import_seen *seen);
 struct import_report {
     const struct cli_settings *settings;
     bool dry_run;
-    FILE *file;                  /* of --report; NULL: none */
-    uint64_t size;               /* of the input in bytes; 0: not known */
+    FILE *file;                  /* the file of --report; NULL: none */
+    uint64_t size;               /* bytes of the input; 0: unknown */
     uint64_t rows, taken, there; /* there: already */
     uint64_t refused[TN_R_COUNT];
-    uint64_t last_line; /* that has been answered */
+    uint64_t last_line; /* the last line that has been answered */
     bool bar;           /* standard error is a terminal */
     uint64_t begun_ms, drawn_ms;
 };
 
-/* The report of one row. */
+/* The report on one row. */
 struct import_said {
     uint64_t line;
-    uint64_t rows; /* the number of rows: a lease may have several values */
+    uint64_t rows; /* number of rows: a lease may have several values */
     struct tn_bytes pool, value, holder;
-    enum tn_result result; /* OK: imported, NOOP: it existed */
+    enum tn_result result; /* OK: imported. NOOP: the lease existed */
     struct tn_bytes reason;
     struct tn_bytes held_by; /* empty: not known */
-    uint64_t other_line;     /* that has the value too; 0: none known */
+    uint64_t other_line;     /* another line with the value; 0: none known */
 };
 
 bool import_report_open(struct import_report *report, const char *path);

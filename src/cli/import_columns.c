@@ -5,12 +5,12 @@
 
 #include "cli/import.h"
 
-/* The first name of a column is its own; what is further up is preferred where a table has several.
- * */
+/* The names of the columns. The first name of each is its own; if a table has several, the upper
+ * ones are preferred. */
 static const struct {
     const char *name;
     enum import_column column;
-    bool own; /* means something only in what `tenure export` wrote */
+    bool own; /* has a meaning only in the output of `tenure export` */
 } names[] = {
     {"value", IMPORT_VALUE, false},
     {"vxid", IMPORT_VALUE, false},
@@ -137,7 +137,7 @@ static bool place_mapped(struct import_columns *columns, const struct cli_rows *
     return true;
 }
 
-/* What --map has decided, it has decided alone. */
+/* Whether --map has decided the column. */
 static bool is_decided(const struct import_columns *columns, enum import_column column) {
     switch (column) {
     case IMPORT_HOLDER:

@@ -17,7 +17,7 @@ static const char usage[] =
     "POOL [FILE] [--format csv|tsv] [--header | --no-header] [--map COLUMN=NAME,...] "
     "[--holder-type TYPE] [--scope-column NAME] [--dry-run] [--batch N] [--report FILE]";
 
-/* The command for one lease is known by what it cannot do without. */
+/* Whether the words are the command IMPORT, recognized by its mandatory arguments. */
 static bool is_command(int argc, char **argv) {
     for (int i = 0; i < argc; i++) {
         if (strcasecmp(argv[i], "values") == 0 || strcmp(argv[i], "--values") == 0 ||
@@ -63,7 +63,7 @@ static bool options_check(struct import *import, const struct cli_options *optio
         columns->map[IMPORT_SCOPE] = import->scope_column;
         columns->map_len[IMPORT_SCOPE] = (uint32_t)strlen(import->scope_column);
     }
-    import->window++; /* one may be waiting for the next row */
+    import->window++; /* one item may be waiting for the next row */
     return true;
 }
 
@@ -92,7 +92,7 @@ static bool options_parse(struct import *import, int argc, char **argv) {
     return options_check(import, &options, format, batch);
 }
 
-/* Standard input, or the file. */
+/* Opens standard input, or the file. */
 static FILE *input_open(struct import *import) {
     struct stat status;
     bool named = import->path != NULL && strcmp(import->path, "-") != 0;
@@ -113,7 +113,7 @@ int cli_import(const struct cli_settings *settings, int argc, char **argv) {
     if (is_command(argc, argv)) {
         return cli_call(settings, argc + 1, argv - 1);
     }
-    if (settings->opid != NULL) { /* the rows are many writes; each can be repeated as it is */
+    if (settings->opid != NULL) { /* an import makes many writes, each of which can be repeated */
         (void)fprintf(stderr, "tenure import: --opid is not allowed for rows\n");
         return CLI_USAGE;
     }

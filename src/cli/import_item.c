@@ -52,7 +52,7 @@ void import_item_import(struct import_item *item) {
     item->kind = IMPORT_ITEM_IMPORT;
 }
 
-/* LEASE pool/value; of several values, the first. */
+/* Makes the request LEASE pool/value, for the first of several values. */
 void import_item_look(struct import_item *item) {
     struct cli_text name = {.at = NULL};
     cli_text_add(&name, item->names.at, item->pool);

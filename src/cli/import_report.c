@@ -74,7 +74,7 @@ static void json_write(struct cli_text *text, const struct import_said *said) {
     cli_text_put(text, "}\n");
 }
 
-/* A value or a holder as it stands in the file may be anything, of any length. */
+/* A value or a holder in the file may have any bytes and any length. */
 static void clean_put(struct cli_text *text, struct tn_bytes field) {
     cli_text_clean(text, tn_bytes_of(field.at, field.len < 140 ? field.len : 140));
     cli_text_put(text, field.len < 140 ? "" : "…");

@@ -24,7 +24,7 @@ __attribute__((format(printf, 3, 4))) static bool refuse(struct import_row *row,
     return false;
 }
 
-/* Empty if there is no such column. */
+/* Empty if the column is missing. */
 static struct tn_bytes field(const struct import_columns *columns, const struct cli_rows *rows,
                              enum import_column column) {
     uint32_t at = columns->at[column];
@@ -69,7 +69,8 @@ static bool holder_check(struct import_row *row) {
     return fault == NULL || refuse(row, TN_R_BAD_NAME, "the holder: %s", fault);
 }
 
-/* The pool itself, its scope by a column, or the pool that the row names, if it is one of these. */
+/* The pool: the given one, its scope from a column, or the pool that the row names if that is one
+ * of these. */
 static bool pool_write(struct import_row *row, const struct import_columns *columns,
                        const struct import_pool *pool, const struct cli_rows *rows) {
     struct tn_bytes scope = field(columns, rows, IMPORT_SCOPE);
@@ -115,7 +116,7 @@ static bool value_check(struct import_row *row, const struct import_pool *pool) 
         return refuse(row, TN_R_BAD_VALUE, "the value is not %s", kinds[pool->format]);
     }
     if (pool->scoped) {
-        return true; /* each scope may have a range of its own, which the server knows */
+        return true; /* each scope may have its own range, which the server knows */
     }
     (void)kernel_value_format(pool->format, pool->lo, lo);
     (void)kernel_value_format(pool->format, pool->hi, hi);
@@ -137,7 +138,7 @@ static bool time_read(struct import_row *row, const struct import_columns *colum
         return true;
     }
     if (import_time_parse(text, ret_ms)) {
-        *ret_ms += *ret_ms == 0; /* 1970 itself is a time, not the lack of one */
+        *ret_ms += *ret_ms == 0; /* 0 would mean that there is no time */
         return true;
     }
     return refuse(row, column == IMPORT_EXPIRES ? TN_R_BAD_TTL : TN_R_BAD_REQUEST,
@@ -199,7 +200,8 @@ bool import_row_read(struct import_row *row, const struct import_columns *column
     row->lease = field(columns, rows, IMPORT_LEASE);
     row->number = 0;
     holder_write(row, columns, rows);
-    bool named = pool_write(row, columns, pool, rows); /* first: what can be told, is */
+    /* First, so that a refusal can name the pool. */
+    bool named = pool_write(row, columns, pool, rows);
     return columns_there(row, columns, rows) && named && value_check(row, pool) &&
            holder_check(row) && state_check(row, columns, rows) &&
            time_read(row, columns, rows, IMPORT_EXPIRES, &row->deadline_ms) &&

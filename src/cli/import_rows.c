@@ -29,7 +29,7 @@ void cli_rows_close(struct cli_rows *rows) {
 
 /* ---- Bytes ---- */
 
-/* A whole row's worth, or all there is. False: the stream broke. */
+/* Reads until a complete row fits, or to the end. False: the stream failed. */
 static bool fill(struct cli_rows *rows) {
     if (rows->ended || rows->end - rows->begin > CLI_ROW_MAX) {
         return true;
@@ -55,7 +55,7 @@ static void advance(struct cli_rows *rows, size_t len, uint64_t lines) {
     rows->next += lines;
 }
 
-/* To the line after the one at `begin`, however long that is. */
+/* Goes to the line after the one at `begin`, however long that is. */
 static bool line_skip(struct cli_rows *rows) {
     for (;;) {
         const char *at = rows->bytes + rows->begin;
@@ -79,7 +79,7 @@ static void start(struct cli_rows *rows) {
         advance(rows, 3, 0);
     }
     if (rows->format == CLI_ROWS_AUTO) {
-        /* A tab before the first line ends is what tells them apart. */
+        /* A tab in the first line means TSV. */
         const char *at = rows->bytes + rows->begin;
         size_t left = rows->end - rows->begin;
         const char *end = memchr(at, '\n', left);
@@ -93,10 +93,10 @@ static void start(struct cli_rows *rows) {
 
 struct scan {
     struct cli_rows *rows;
-    const char *at, *end; /* what is there of the row, at most */
+    const char *at, *end; /* the bytes available for the row */
     size_t out;           /* written to rows->text */
     uint64_t lines;       /* ended inside quotes */
-    bool cut;             /* there is more after `end` */
+    bool cut;             /* there are more bytes after `end` */
 };
 
 static bool field_add(struct scan *scan, size_t begin, bool null) {
@@ -133,7 +133,7 @@ static bool quoted_read(struct scan *scan) {
     return false;
 }
 
-/* Whether the row ends here; the line's end is not used up. */
+/* Whether the row ends here. Does not consume the end of the line. */
 static bool at_end(const struct scan *scan) {
     const char *at = scan->at;
     if (at < scan->end && *at == '\r') {
@@ -161,7 +161,7 @@ static bool csv_field(struct scan *scan) {
     return field_add(scan, begin, is_word(scan, begin, "NULL") || is_word(scan, begin, "\\N"));
 }
 
-/* \t \n \r \0 \b \Z, and anything else after a backslash is itself. */
+/* Decodes \t \n \r \0 \b \Z. Any other character after a backslash stands for itself. */
 static char unescaped(char c) {
     static const char from[] = "tnr0bZ";
     static const char to[] = "\t\n\r\0\b\x1a";
@@ -179,13 +179,13 @@ static bool tsv_field(struct scan *scan) {
         }
         scan->rows->text[scan->out++] = c;
     }
-    size_t len = (size_t)(scan->at - first); /* as it stands: an escaped NULL is a text */
+    size_t len = (size_t)(scan->at - first); /* compared as written: an escaped NULL is a text */
     return field_add(scan, begin,
                      (len == 2 && memcmp(first, "\\N", 2) == 0) ||
                          (len == 4 && memcmp(first, "NULL", 4) == 0));
 }
 
-/* All fields, and the position behind the last. */
+/* Reads all fields. Returns the position behind the last one. */
 static bool fields_read(struct scan *scan) {
     bool csv = scan->rows->format == CLI_ROWS_CSV;
     char separator = csv ? ',' : '\t';

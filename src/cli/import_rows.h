@@ -17,33 +17,33 @@
 enum cli_rows_format { CLI_ROWS_AUTO, CLI_ROWS_CSV, CLI_ROWS_TSV };
 
 enum cli_rows_next {
-    CLI_ROW_READY,  /* fields, until the next call */
-    CLI_ROW_BAD,    /* `error` has the reason */
-    CLI_ROW_END,    /* there are no more */
-    CLI_ROW_FAILED, /* the stream broke, or there is no memory: `error` */
+    CLI_ROW_READY,  /* fields that are valid until the next call */
+    CLI_ROW_BAD,    /* see `error` for the reason */
+    CLI_ROW_END,    /* there are no more rows */
+    CLI_ROW_FAILED, /* the stream failed, or memory is short: see `error` */
 };
 
 struct cli_rows {
     FILE *in;
     enum cli_rows_format format; /* AUTO until the first row */
-    char *bytes;                 /* what was read and not yet used is begin..end */
+    char *bytes;                 /* bytes read and not yet used are from `begin` to `end` */
     size_t begin, end;
-    bool ended;     /* nothing comes after `end` */
-    bool started;   /* the mark of UTF-8 at the start has been looked for */
-    uint64_t next;  /* the line at `begin`, from 1 */
+    bool ended;     /* nothing follows after `end` */
+    bool started;   /* the mark of UTF-8 at the beginning has been looked for */
+    uint64_t next;  /* number of the line at `begin`, from 1 */
     uint64_t used;  /* bytes before `begin` */
-    char *text;     /* the fields, without quotes and escapes */
-    uint64_t line;  /* where the row began */
+    char *text;     /* the fields without quotes and escapes */
+    uint64_t line;  /* number of the line where the row began */
     uint32_t count; /* of fields */
     struct tn_bytes fields[CLI_ROW_FIELDS];
-    bool null[CLI_ROW_FIELDS]; /* it was NULL; the field is empty */
+    bool null[CLI_ROW_FIELDS]; /* the field was NULL, and is empty here */
     const char *error;
 };
 
-/* False: no memory. The stream stays the caller's. */
+/* False: out of memory. The stream remains the caller's. */
 bool cli_rows_open(struct cli_rows *rows, FILE *in, enum cli_rows_format format);
 void cli_rows_close(struct cli_rows *rows);
-/* Lines with nothing on them are not rows. */
+/* Skips empty lines. */
 enum cli_rows_next cli_rows_read(struct cli_rows *rows);
 
 #endif

@@ -22,16 +22,16 @@ struct run {
     struct import *import;
     struct cli_client client;
     struct import_item *items;
-    uint64_t head, tail; /* of the ring; tail is the next one to fill */
+    uint64_t head, tail; /* of the ring; `tail` is the next item to fill */
     struct cli_text out;
     uint32_t sent;
     struct import_seen seen;
     struct import_row row;
-    struct cli_text lease; /* of the item that is open */
+    struct cli_text lease; /* the lease of the open item */
     bool ended;            /* no more rows */
-    bool pending;          /* the first row was no names and is still to be taken */
+    bool pending;          /* the first row has no column names and is still to be processed */
     uint64_t troubles;
-    char stopped[400]; /* why it ended early */
+    char stopped[400]; /* why the import ended early */
     int code;
 };
 
@@ -60,7 +60,7 @@ static void tell(struct run *run, const struct import_item *item, enum tn_result
 
 /* ---- Rows to items ---- */
 
-/* What was open is sent: no row of its lease comes any more. */
+/* Sends the open item: no more rows of its lease follow. */
 static void item_close(struct run *run) {
     struct import_item *item = run->tail > run->head ? item_at(run, run->tail - 1) : NULL;
     if (item != NULL && item->kind == IMPORT_ITEM_OPEN) {
@@ -69,7 +69,7 @@ static void item_close(struct run *run) {
     }
 }
 
-/* Whether this row is another value of the lease that is open. */
+/* Whether this row is another value of the open lease. */
 static bool row_joins(const struct run *run) {
     const struct import_row *row = &run->row;
     const struct import_item *item = item_at(run, run->tail - 1);
@@ -90,7 +90,7 @@ static struct import_item *item_next(struct run *run) {
     return item;
 }
 
-/* A sound row goes to the server: as itself, or with the rows after it that have the same lease. */
+/* Sends a valid row to the server, alone or with following rows of the same lease. */
 static void row_ask(struct run *run) {
     const struct import *import = run->import;
     const struct import_row *row = &run->row;
@@ -175,17 +175,17 @@ static bool is_transient(enum tn_result code) {
            code == TN_R_LOST || code == TN_R_NOT_YET;
 }
 
-/* What all rows after it would meet too. */
+/* Whether all later rows would get the same refusal. */
 static bool is_final(enum tn_result code) {
     return code == TN_R_LEASES_FULL || code == TN_R_MEMBERS_FULL || code == TN_R_NAMES_FULL ||
            code == TN_R_POOLS_FULL || code == TN_R_NOSPACE || code == TN_R_DENIED;
 }
 
-/* The item is answered; a second request asks for the holder of its value. */
+/* The item has been answered. A second request asks for the holder of its value. */
 static void ask_who(struct run *run) {
     struct import_item *from = item_at(run, run->head++);
     struct import_item *item = item_at(run, run->tail++);
-    if (item != from) { /* each slot keeps its own buffers: they change places */
+    if (item != from) { /* each slot keeps its buffers, so they are swapped */
         struct import_item other = *item;
         *item = *from;
         *from = other;
@@ -196,8 +196,8 @@ static void ask_who(struct run *run) {
     item_send(run, item);
 }
 
-/* Whether the lease in this answer was made after we began: then it was us, on the connection
- * before. */
+/* Whether the lease in this answer was created after the import began: then this import did it, on
+ * an earlier connection. */
 static bool is_ours(const struct run *run) {
     const struct cli_reader *reader = &run->client.reader;
     uint32_t node = cli_node_find(reader, 0, "lease");
@@ -218,7 +218,7 @@ static void taken(struct run *run) {
     run->head++;
 }
 
-/* Of a dry run: the value has a holder. */
+/* In a dry run: the value has a holder. */
 static void looked_held(struct run *run, struct import_item *item) {
     const struct cli_reader *reader = &run->client.reader;
     uint32_t node = cli_node_find(reader, 0, "holder");
@@ -236,7 +236,7 @@ static void looked_held(struct run *run, struct import_item *item) {
     }
 }
 
-/* Of a dry run: the value is free on the server. */
+/* In a dry run: the value is free on the server. */
 static void looked_free(struct run *run, struct import_item *item) {
     struct tn_bytes owner = import_item_owner(item);
     if (item->other_line == 0) {
@@ -268,7 +268,7 @@ static void refused(struct run *run, struct import_item *item, const struct cli_
     run->head++;
 }
 
-/* The reply that has come is the head's. False: it says that it is no use to go on like this. */
+/* Processes the reply for the item at the head. False: continuing is pointless. */
 static bool answer(struct run *run) {
     const struct cli_reader *reader = &run->client.reader;
     struct import_item *item = item_at(run, run->head);
@@ -305,7 +305,7 @@ static bool answer(struct run *run) {
 
 /* ---- The connection ---- */
 
-/* Begins again on another connection with what is in the ring. */
+/* Sends the items in the ring again on another connection. */
 static void reconnect(struct run *run) {
     const struct cli_settings *settings = run->import->settings;
     uint64_t tries = settings->retries > TRIES ? settings->retries : TRIES;
@@ -366,7 +366,7 @@ static bool option_is(const struct cli_reader *reader, const char *name, const c
     return tn_bytes_equal(option(reader, name), tn_bytes_of(value, strlen(value)));
 }
 
-/* Spans that cannot be read are left to the server, which judges each row anyway. */
+/* Spans that cannot be parsed are left to the server, which judges each row anyway. */
 static void spans_take(struct import_pool *pool, struct tn_bytes text) {
     struct kernel_policy_patch patch = {.mask = 0};
     char detail[KERNEL_OPTION_DETAIL];
@@ -375,7 +375,7 @@ static void spans_take(struct import_pool *pool, struct tn_bytes text) {
     pool->range.span_count = 0;
     if (text.len > 0 && kernel_range_add(spans, &patch, detail)) {
         pool->range = kernel_policy_new(&patch);
-        (void)kernel_policy_fault(&pool->range, UINT64_MAX); /* puts the spans in order */
+        (void)kernel_policy_fault(&pool->range, UINT64_MAX); /* puts the spans into order */
     }
 }
 
@@ -417,7 +417,7 @@ static int pool_refused(const char *name, const struct cli_reader *reader) {
     return refusal.known ? tn_result_exit(refusal.code) : CLI_FAILED;
 }
 
-/* A scope may have a range of its own; one that is not there yet will be as its template says. */
+/* A scope may have its own range. A scope that does not exist yet will have its template's. */
 static int pool_ask(struct run *run) {
     struct import *import = run->import;
     const struct cli_reader *reader = &run->client.reader;
@@ -444,7 +444,7 @@ static int pool_ask(struct run *run) {
     return CLI_OK;
 }
 
-/* Names in the first row, or a row like any other. */
+/* Takes the first row as column names or as data. */
 static int columns_find(struct run *run) {
     struct import *import = run->import;
     struct import_columns *columns = &import->columns;

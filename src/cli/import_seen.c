@@ -28,7 +28,7 @@ static bool grow(struct import_seen *seen) {
     return true;
 }
 
-/* What is there, or room for it with line 0; NULL: no room. */
+/* The entry, or an empty one with line 0. NULL: no room. */
 static struct import_sight *sight(struct import_seen *seen, uint64_t hash) {
     if (2 * seen->count >= seen->capacity && (seen->count >= IMPORT_SEEN_MAX || !grow(seen))) {
         return NULL;

@@ -3,7 +3,8 @@
  * time zone of the writer is unknown. */
 #include "cli/import.h"
 
-#define MS_FROM 100000000000u /* as seconds, a time after the year 5000: so it is milliseconds */
+/* Larger numbers would be seconds after the year 5000, so they are milliseconds. */
+#define MS_FROM 100000000000u
 
 struct scan {
     const uint8_t *at, *end;
@@ -13,7 +14,7 @@ static bool is_digit(const struct scan *scan) {
     return scan->at < scan->end && *scan->at >= '0' && *scan->at <= '9';
 }
 
-/* Exactly this many digits. */
+/* Reads exactly this many digits. */
 static bool digits(struct scan *scan, unsigned count, uint32_t *ret_number) {
     uint32_t number = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -34,7 +35,7 @@ static bool skip(struct scan *scan, char c) {
     return false;
 }
 
-/* .5 is 500 ms; what is finer than that is dropped. */
+/* Reads a fraction: .5 means 500 ms. Finer digits are dropped. */
 static bool fraction(struct scan *scan, uint32_t *ret_ms) {
     uint32_t scale = 100;
     *ret_ms = 0;
@@ -51,7 +52,7 @@ static bool fraction(struct scan *scan, uint32_t *ret_ms) {
     return true;
 }
 
-/* Days since 1970 of the Gregorian calendar. */
+/* Days since 1970 in the Gregorian calendar. */
 static int64_t days_of(uint32_t year, uint32_t month, uint32_t day) {
     int64_t y = (int64_t)year - (month <= 2);
     int64_t era = y / 400;
@@ -67,7 +68,7 @@ static bool is_date(uint32_t year, uint32_t month, uint32_t day) {
            day <= last[month - 1] + (uint32_t)(month == 2 && leap);
 }
 
-/* Z, +02, +0200, +02:00, or nothing; seconds east of Greenwich. */
+/* Z, +02, +0200, +02:00 or nothing: seconds east of Greenwich. */
 static bool offset(struct scan *scan, int64_t *ret_seconds) {
     uint32_t hours = 0, minutes = 0;
     bool west = scan->at < scan->end && *scan->at == '-';
@@ -101,7 +102,7 @@ static bool date_parse(struct scan *scan, uint64_t *ret_ms) {
         if (skip(scan, ':') && !(digits(scan, 2, &second) && fraction(scan, &ms))) {
             return false;
         }
-        (void)skip(scan, ' '); /* "+00" may stand apart */
+        (void)skip(scan, ' '); /* "+00" may be separated by a blank */
         if (!offset(scan, &east)) {
             return false;
         }

@@ -15,21 +15,21 @@
 #define POLL_MS 200u
 #define BACKOFF_MAX_MS 5000u
 #define POSITION_MAX 64u
-#define POSITION_FIRST "0.0"  /* the oldest that is kept */
-#define LINE_MAX_BYTES 65536u /* a longer one is shown in parts */
+#define POSITION_FIRST "0.0"  /* the oldest retained output */
+#define LINE_MAX_BYTES 65536u /* a longer line is shown in parts */
 
 struct logs {
     const struct cli_settings *settings;
     const char *ref;
     char after[POSITION_MAX];
-    bool follow, clean;   /* clean: for a terminal */
-    struct cli_text line; /* of a terminal: what has not been ended by a newline */
+    bool follow, clean;   /* `clean`: for a terminal */
+    struct cli_text line; /* for a terminal: the line that has not ended */
     struct cli_client client;
 };
 
 /* ---- Options ---- */
 
-/* False: there is something that is the command's own to understand, or to refuse. */
+/* False: the words are those of the plain command, which parses or refuses them. */
 static bool options_parse(struct logs *logs, int argc, char **argv) {
     const char *after = POSITION_FIRST;
     for (int at = 0; at < argc; at++) {
@@ -52,7 +52,7 @@ static bool options_parse(struct logs *logs, int argc, char **argv) {
 
 /* ---- Showing ---- */
 
-/* What there is of the line; `whole`, it ends here, else a character at its end may go on. */
+/* Shows the current line. `whole`: it has ended; otherwise the last character may be incomplete. */
 static void line_show(struct logs *logs, bool whole) {
     struct cli_text *line = &logs->line;
     struct cli_text text = {.at = NULL};
@@ -67,7 +67,7 @@ static void line_show(struct logs *logs, bool whole) {
     line->len = kept;
 }
 
-/* A terminal gets whole lines, and nothing that could move its cursor. */
+/* A terminal gets complete lines without anything that could move its cursor. */
 static void show_clean(struct logs *logs, struct tn_bytes output) {
     while (output.len > 0) {
         const uint8_t *end = memchr(output.at, '\n', output.len);
@@ -83,7 +83,7 @@ static void show_clean(struct logs *logs, struct tn_bytes output) {
     }
 }
 
-/* What the last page said. False: it cannot be written. */
+/* Shows the last page. False: it cannot be written. */
 static bool page_show(struct logs *logs, uint32_t *ret_len) {
     const struct cli_reader *reader = &logs->client.reader;
     struct tn_bytes output = cli_field(reader, 0, "output");
@@ -123,7 +123,7 @@ static void words_make(const struct logs *logs, struct cli_words *words) {
     cli_words_put(words, logs->after);
 }
 
-/* All that there is now. */
+/* Shows all output so far. */
 static int pages_all(struct logs *logs) {
     uint32_t len;
     int code;
@@ -141,7 +141,7 @@ static int pages_all(struct logs *logs) {
     return code;
 }
 
-/* Once connected it goes on: a server that is being restarted comes back. */
+/* After the first connection this continues forever, because a restarted server comes back. */
 static int follow(struct logs *logs) {
     uint64_t backoff_ms = POLL_MS;
     for (;;) {

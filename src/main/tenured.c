@@ -118,8 +118,7 @@ static bool setting_differs(const struct config_value *a, const struct config_va
     return strcmp(a->text, b->text) != 0;
 }
 
-/* A setting that needs a restart stays in effect with its old value, and each reload names it until
- * the restart. */
+/* A setting that needs a restart keeps its old value, and each reload until then names it. */
 static void settings_take(struct daemon *daemon, struct server_options *options, char *changed,
                           char *restart, size_t room) {
     for (unsigned i = 0; i < CONFIG_COUNT; i++) {
@@ -402,8 +401,7 @@ static int serve(struct daemon *daemon) {
     const struct config *config = &daemon->config;
     daemon->sensors = sensors_of(daemon);
     if (!daemon->sensors.idle) {
-        /* Processes that a killed guardian leaves become children of this process, which ends
-         * them. */
+        /* Processes that a killed guardian leaves become children of this one, and are ended. */
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     }
     const char *port_file = config_text(config, CONFIG_PORT_FILE);
@@ -573,8 +571,7 @@ static enum tn_status engine_start_alone(struct daemon *daemon, struct engine_op
     return status;
 }
 
-/* A restored directory begins a cluster: its new generation is logged first, without the
- * cluster. */
+/* A restored directory begins a cluster: first its new generation is logged without it. */
 static enum tn_status restored_alone(struct daemon *daemon, const struct engine_options *options,
                                      struct log_error *error) {
     struct engine_options alone = *options;
@@ -694,9 +691,7 @@ int main(int argc, char **argv) {
             core_files_forbid();
         }
         (void)signal(SIGPIPE, SIG_IGN);
-        (void)signal(SIGXFSZ,
-                     /* A file that may not grow is a failed write, and must not end the process. */
-                     SIG_IGN);
+        (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, no more */
         code = run(&daemon);
     }
     config_free(&daemon.config);
