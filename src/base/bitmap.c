@@ -25,22 +25,22 @@
 #define LEVEL_SHIFT 58u
 #define ALL_ONES (~UINT64_C(0))
 #define SPREAD_FIRST 512u
-#define STEP_HOMES 4u /* with each new word at least */
+#define STEP_HOMES 4u /* at least this many for each new word */
 
 __extension__ typedef unsigned __int128 uint128;
 
 _Static_assert(sizeof(struct tn_bitmap_node) == 20, "nodes have no padding");
 
-/* The most words that `limit` set bits can need.
- * FULL: a word of level n has a bit set only if 64^n values below it are, so there are at most
- * limit / 64^n of them, limit * 64/63 together. ANY: one a level for each value. */
+/* The maximum number of words for `limit` set bits. FULL: a word of level n has a bit set only if
+ * 64^n values below it are set, so there are at most limit / 64^n of them, and limit * 64/63
+ * together. ANY: one for each level and value. */
 static uint64_t words_max(enum tn_bitmap_kind kind, uint64_t limit) {
     TN_ASSERT(limit <= UINT64_MAX / 512);
     return kind == TN_BITMAP_FULL ? limit + limit / 63 : limit * (LEVEL_TOP + 1);
 }
 
 static uint64_t capacity_for(enum tn_bitmap_kind kind, uint64_t limit) {
-    /* Full only if every value is scattered to a word of its own; dense use leaves most of it empty. */
+    /* Full only if every value is in a word of its own; dense use leaves most of it empty. */
     uint64_t words = words_max(kind, limit);
     return words + words / 5 + 8;
 }
@@ -150,7 +150,7 @@ static void move_words(struct tn_bitmap *bitmap, uint64_t from, uint64_t to) {
             at++;
             continue;
         }
-        empty_at(bitmap, at); /* another word may be here now */
+        empty_at(bitmap, at); /* another word may have moved here */
         bitmap->nodes[probe(bitmap, node.space1, node_key(&node))] = node;
     }
 }
@@ -297,5 +297,5 @@ void tn_bitmap_prefetch(const struct tn_bitmap *bitmap, uint32_t space, uint64_t
     const struct tn_bitmap_node *node =
         &bitmap->nodes[home_of(bitmap, space + 1, key_of(0, value >> 6))];
     __builtin_prefetch(node);
-    __asm__ volatile("" : : "r"(node)); /* else gcc finds no effect here and drops the call */
+    __asm__ volatile("" : : "r"(node)); /* otherwise gcc finds no effect here and drops the call */
 }

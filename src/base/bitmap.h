@@ -35,8 +35,8 @@ struct tn_bitmap {
     struct tn_bitmap_node *nodes;
     uint64_t capacity; /* entries */
     uint64_t count;
-    /* The homes of words spread over the first entries only, and over more of them as words come, in
-     * small steps, as in a map (map.c). The mixed keys from `moved` on have the new home. */
+    /* Words are spread only over the first entries, and over more of them as their number grows, in
+     * small steps, as in a map (map.c). Mixed keys from `moved` on have the new home. */
     uint64_t spread, spread_before, moved, step, grow_at;
     uint64_t limit; /* set bits that the memory was sized for */
     uint64_t seed;  /* against crafted values that would share a place; never shows */

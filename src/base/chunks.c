@@ -7,7 +7,7 @@
 
 #define PAYLOAD 28u
 #define LENGTH_BYTES 4u
-#define FIRST_BYTES (PAYLOAD - LENGTH_BYTES) /* of text in the first chunk */
+#define FIRST_BYTES (PAYLOAD - LENGTH_BYTES) /* bytes of text in the first chunk */
 
 struct chunk {
     uint32_t next; /* index + 1; 0 = last */
@@ -20,7 +20,7 @@ _Static_assert(sizeof(struct chunk) == TN_TEXT_CHUNK_BYTES, "chunks have no padd
 struct walk {
     const struct tn_table *chunks;
     const struct chunk *chunk;
-    uint32_t len;  /* of the whole text */
+    uint32_t len;  /* length of the whole text */
     uint32_t done; /* bytes before this part */
     struct tn_bytes part;
 };

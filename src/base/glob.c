@@ -43,7 +43,7 @@ bool tn_glob_match(struct tn_bytes pattern, struct tn_bytes text) {
     uint32_t p = 0;
     uint32_t t = 0;
     uint32_t star = UINT32_MAX; /* behind the last * */
-    uint32_t star_text = 0;     /* where what follows it was last tried */
+    uint32_t star_text = 0;     /* where the rest after the star was last tried */
     while (t < text.len) {
         uint32_t part = p;
         if (p < pattern.len && pattern.at[p] == '*') {

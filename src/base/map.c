@@ -67,7 +67,7 @@ static void move_entries(struct tn_map *map, uint32_t from, uint32_t to) {
             at++;
             continue;
         }
-        tn_map_take(map, at); /* another entry may be here now */
+        tn_map_take(map, at); /* another entry may have moved here */
         tn_map_put(map, entry);
     }
 }

@@ -32,7 +32,7 @@ struct tn_map {
     uint32_t limit;
     uint32_t count;
     uint32_t spread;
-    uint32_t spread_before; /* of the tags below `moved` */
+    uint32_t spread_before; /* for the tags below `moved` */
     uint32_t moved;         /* tags from here on have the new home; 0: all of them */
     uint32_t step;          /* tags that one insertion moves */
     uint32_t grow_at;       /* the count at which an insertion has more to do */
@@ -67,7 +67,7 @@ static inline uint32_t tn_map_home(const struct tn_map *map, uint32_t tag) {
 static inline void tn_map_prefetch(const struct tn_map *map, uint64_t hash) {
     const struct tn_map_entry *home = &map->entries[tn_map_home(map, (uint32_t)(hash >> 32))];
     __builtin_prefetch(home);
-    __asm__ volatile("" : : "r"(home)); /* else gcc finds no effect here and drops the call */
+    __asm__ volatile("" : : "r"(home)); /* otherwise gcc finds no effect here and drops the call */
 }
 
 static inline uint32_t tn_map_next(const struct tn_map *map, uint32_t at) {

@@ -39,7 +39,7 @@ bool tn_rate_advance(struct tn_rate *rate, uint64_t second, uint64_t floor) {
         uint32_t slot = slot_of(rate, rate->second);
         for (uint64_t t = rate->second; t < second; t++) {
             slot = slot + 1 == rate->slots ? 0 : slot + 1;
-            /* With the widest window the slot that leaves is the one that is reused. */
+            /* With the widest window, the slot that leaves the window is the one that is reused. */
             uint32_t leaves = slot_before(rate, slot, rate->window + 1);
             TN_ASSERT(rate->sum >= rate->counters[leaves]);
             rate->sum -= rate->counters[leaves];
@@ -47,7 +47,7 @@ bool tn_rate_advance(struct tn_rate *rate, uint64_t second, uint64_t floor) {
         }
     }
     rate->second = second;
-    /* Nothing is added on the way, so the sum only falls: the last second has the lowest. */
+    /* Nothing is added in between, so the sum only falls, and the last second has the lowest. */
     return rate->sum < floor;
 }
 

@@ -24,8 +24,8 @@ static inline size_t tn_rate_bytes(uint32_t window_max) {
 
 void tn_rate_init(struct tn_rate *rate, uint32_t window_max, uint32_t window, uint64_t second);
 
-/* Moves on to `second` (not before the latest). True if the sum was below `floor` at any second
- * on the way, the last one included. At most `slots` steps of work. */
+/* Moves on to `second`, which is not before the latest. True if the sum was below `floor` at any
+ * second in between, including the last one. At most `slots` steps of work. */
 bool tn_rate_advance(struct tn_rate *rate, uint64_t second, uint64_t floor);
 
 /* What the sum over `window` (perhaps another than the rate's own) would be at `second` (not before

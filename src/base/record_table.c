@@ -69,12 +69,12 @@ uint32_t tn_table_take(struct tn_table *table) {
         table->free_head = tn_load32(record);
         TN_ASSERT(table->free_head <= table->used);
         tn_store32(record, 0);
-        if (table->free_head != 0) { /* it may have been freed long ago: have it at hand */
+        if (table->free_head != 0) { /* it may have been freed long ago, so prefetch it */
             __builtin_prefetch(table->base + (size_t)(table->free_head - 1) * table->record_bytes,
                                1);
         }
     } else if (table->used < table->capacity) {
-        /* No barrier: the record is not part of any image that has begun. */
+        /* No barrier: the record is not part of an image that has begun. */
         index = table->used++;
     } else {
         return TN_NONE;

@@ -65,7 +65,7 @@ struct tn_table_image {
     uint32_t cursor_chunk;
     tn_table_save *save;
     void *save_ctx;
-    struct tn_table_header *headers; /* as of the image's moment; table_count of them */
+    struct tn_table_header *headers; /* as of the image's moment; table_count entries */
 };
 
 /* Bytes of memory that a table of this shape needs, the saved-bitmap included. */
@@ -102,15 +102,15 @@ static inline void *tn_table_mut(struct tn_table *table, uint32_t index) {
 }
 
 /* Begins an image of all `tables` as they are now. `headers` has room for table_count entries and
- * is filled in. Both, and the image itself, are the caller's and outlive the image. */
+ * is filled in. The caller owns both, and they must outlive the image. */
 void tn_image_begin(struct tn_table_image *image, struct tn_table *tables, uint32_t table_count,
                     struct tn_table_header *headers, tn_table_save *save, void *save_ctx);
 
-/* Saves the next unsaved chunks, at least one and up to about max_bytes. False when all are saved;
- * the image has then ended and the tables are free of it. */
+/* Saves the next unsaved chunks, at least one and up to about max_bytes. False: all are saved; the
+ * image has ended and no longer uses the tables. */
 bool tn_image_step(struct tn_table_image *image, size_t max_bytes);
 
-/* Gives up an image that has begun and not ended. */
+/* Ends an image that is not complete. */
 void tn_image_abandon(struct tn_table_image *image);
 
 /* Loading: set the header of an empty table, then put its chunks in any order. Both return false

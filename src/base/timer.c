@@ -69,7 +69,7 @@ struct item {
 struct path {
     struct {
         uint32_t node;
-        uint32_t slot;   /* the child that the path goes on to; in the leaf: items <= the key */
+        uint32_t slot;   /* the child on the path; in the leaf, the number of items <= the key */
         bool right_edge; /* no node of this level lies to the right */
     } at[DEPTH_MAX + 1];
 };
@@ -176,7 +176,8 @@ static inline uint32_t leaf_rank(const struct tn_timer_node *node, uint64_t when
     return rank_ends(node->leaf.when, node->leaf.ref, node->count, when, ref);
 }
 
-/* The child that has the key if any has. Never none: the first key is a lower bound of them all. */
+/* The child that has the key if any does. There always is one: the first key is a lower bound of
+ * all. */
 static inline uint32_t inner_slot(const struct tn_timer_node *node, uint64_t when, uint32_t ref) {
     uint32_t rank = rank_ends(node->inner.when, node->inner.ref, node->count, when, ref);
     TN_ASSERT(rank > 0);
@@ -321,12 +322,12 @@ void tn_timer_prefetch(const struct tn_timer_index *index, const struct tn_timer
         uint32_t rank = rank_ends(node->inner.when, node->inner.ref, node->count, when, ref);
         number = node->inner.child[rank == 0 ? 0 : rank - 1];
     }
-    /* All of it: the entry may be anywhere in the leaf, and what follows it is moved. */
+    /* All of it: the entry may be anywhere in the leaf, and the entries behind it are moved. */
     const uint8_t *leaf = (const uint8_t *)node_at(index, number);
     for (unsigned line = 0; line < sizeof(struct tn_timer_node); line += 64) {
         __builtin_prefetch(leaf + line, 1);
     }
-    __asm__ volatile("" : : "r"(leaf)); /* else gcc finds no effect here and drops the call */
+    __asm__ volatile("" : : "r"(leaf)); /* otherwise gcc finds no effect here and drops the call */
 }
 
 void tn_timer_insert(struct tn_timer_index *index, struct tn_timer_root *root, uint64_t when,
@@ -502,7 +503,7 @@ static bool node_check(struct tn_timer_node *node, uint32_t level, bool is_root,
     return true;
 }
 
-/* One node on the way of a walk in order over a whole tree. */
+/* A node on the path of a walk through a whole tree. */
 struct frame {
     const struct tn_timer_node *node;
     uint32_t slot; /* the next child to visit */

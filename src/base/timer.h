@@ -59,7 +59,7 @@ bool tn_timer_first(const struct tn_timer_index *index, const struct tn_timer_ro
 bool tn_timer_after(const struct tn_timer_index *index, const struct tn_timer_root *root,
                     uint64_t when, uint32_t ref, uint64_t *ret_when, uint32_t *ret_ref);
 
-/* True if the tree is well formed: order, fill, depth and count. Walks all of it; for tests. */
+/* Whether the tree is well-formed: order, fill, depth and count. Reads all of it; for tests. */
 bool tn_timer_check(const struct tn_timer_index *index, const struct tn_timer_root *root);
 
 #endif

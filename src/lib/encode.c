@@ -19,7 +19,7 @@ _Static_assert((1u << (sizeof field_names / sizeof field_names[0])) == (unsigned
 static uint32_t fields_given(const struct tenure_command *command, uint32_t required,
                              uint32_t allowed) {
     uint32_t given = allowed & (KERNEL_F_ENABLED | KERNEL_F_FIGURES);
-    given |= (command->epoch != 0 ? allowed : required) & KERNEL_F_EPOCH; /* they begin at 1 */
+    given |= (command->epoch != 0 ? allowed : required) & KERNEL_F_EPOCH; /* epochs begin at 1 */
     given |= command->lease.lsn != 0 ? KERNEL_F_LEASE : 0u;
     given |= command->holder != NULL ? KERNEL_F_HOLDER : 0u;
     given |= command->has_ttl ? KERNEL_F_TTL : 0u;

@@ -57,7 +57,7 @@ static void write_built(struct tenure *tenure, const struct lib_command *built,
         return;
     }
     struct kernel_result result = {.values = room.raw, .value_capacity = room.capacity};
-    /* Not while asynchronous commands are under way, which this one must follow. */
+    /* Not while asynchronous commands are in flight, because this one must follow them. */
     if (atomic_load(&tenure->under_way) > 0 ||
         !engine_refuses(tenure->engine, &built->command, &result)) {
         engine_execute(tenure->engine, &built->command, &result);

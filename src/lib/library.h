@@ -12,7 +12,7 @@
 #include "kernel/option.h"
 #include "tenure.h"
 
-#define LIB_INFLIGHT_MAX 16384u /* as many as two batches of the engine hold */
+#define LIB_INFLIGHT_MAX 16384u /* as many as two batches of the engine can hold */
 #define LIB_NO_SLOT UINT32_MAX
 #define LIB_DETAIL KERNEL_OPTION_DETAIL
 #define LIB_VERBS (TENURE_VERB_UNATTEND + 1u)
@@ -42,7 +42,7 @@ struct lib_command {
     struct kernel_command command;
     struct kernel_policy_patch patch;
     uint32_t values; /* the most values that its answer can have; UINT32_MAX: a whole bundle */
-    uint8_t *heap;   /* to be freed; NULL: nothing */
+    uint8_t *heap;   /* freed later; NULL: nothing to free */
     uint8_t stack[1024];
 };
 

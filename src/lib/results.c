@@ -56,7 +56,7 @@ void lib_reply_fill(struct tenure_reply *reply, const struct kernel_result *resu
     }
 }
 
-/* `detail` is left as it is. */
+/* Leaves `detail` as it is. */
 void lib_reply_reject(struct tenure_reply *reply, enum tenure_result code) {
     struct kernel_result result = {.code = (enum tn_result)code};
     char detail[LIB_DETAIL];

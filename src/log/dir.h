@@ -67,7 +67,7 @@ enum tn_status log_dir_remove(const struct log_dir *dir, const char *name);
 enum tn_status log_dir_sync(const struct log_dir *dir);
 enum tn_status log_dir_lock(const struct log_dir *dir, int *ret_file);
 
-/* Creates the directory if it is not there. */
+/* Creates the directory if it does not exist. */
 enum tn_status log_dir_make(const struct log_dir *dir, bool *ret_made);
 /* Makes the directory's own entry durable. */
 enum tn_status log_dir_sync_parent(const struct log_dir *dir);

@@ -64,8 +64,8 @@ size_t log_frame_encode(const struct log_frame *frame, uint8_t *out);
 bool log_frame_decode(const uint8_t *at, size_t room, const struct log_segment_header *segment,
                       struct log_frame *ret_frame);
 
-/* True if the bytes at `at` (LOG_FRAME_HEADER of them) look like the beginning of a frame that was
- * meant for this place, whole or not. Only for telling people about a torn tail. */
+/* Whether the bytes at `at` (LOG_FRAME_HEADER of them) look like the beginning of a frame for this
+ * place, complete or not. Only for messages about a torn tail. */
 bool log_frame_resembles(const uint8_t *at, uint64_t seq, uint64_t salt, uint64_t next_lsn);
 
 /* What the next batch carries as `chain`: a checksum of this frame's header (which includes the

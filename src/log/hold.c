@@ -78,5 +78,5 @@ void log_local_release(struct log *base) {
     TN_ASSERT(log->holds > 0);
     log->holds -= 1;
     log_local_unlock(log);
-    /* What was not let go meanwhile goes after the next snapshot. */
+    /* What was not removed meanwhile is removed after the next snapshot. */
 }

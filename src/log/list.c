@@ -100,8 +100,8 @@ enum tn_status log_recover_collect(struct recovery *r) {
     return TN_OK;
 }
 
-/* Up to which snapshot segments may have been let go: the second newest of those there were, which
- * counts the ones that were set aside since, but none that is newer than what is left. */
+/* The snapshot up to which segments may have been removed: the second newest that ever existed,
+ * including those set aside since, but not newer than what is left. */
 static bool let_go_up_to(const struct log_listing *listing, uint64_t *ret_lsn) {
     const struct log_numbers *snapshots = &listing->snapshots;
     const struct log_numbers *aside = &listing->set_aside;

@@ -146,7 +146,7 @@ static enum tn_status open_make_durable(struct log_local *log, bool made, struct
     return TN_OK;
 }
 
-/* A device that does not tell has sectors of 4096 bytes at most, as far as anybody knows. */
+/* A device that does not report its sectors is assumed to have at most 4096 bytes. */
 static void sector_choose(struct log_local *log) {
     const struct os *os = log->dir.os;
     uint64_t device = 0;

@@ -10,10 +10,11 @@
 
 struct log_local_options {
     const struct os *os;
-    const char *dir;        /* created if it is not there (unless read_only) */
+    const char *dir;        /* created if it does not exist (unless read_only) */
     uint64_t segment_bytes; /* 0 = 16 MiB; rounded up to 4096, at least 64 KiB */
-    uint32_t sector_bytes;  /* of new segments, a power of two; 0 = the device's, at least 4096 */
-    uint64_t shard_number;  /* for a new directory */
+    /* Sector size for new segments, a power of two; 0: the device's, at least 4096. */
+    uint32_t sector_bytes;
+    uint64_t shard_number;        /* for a new directory */
     uint64_t space_reserve_bytes; /* refuse (TN_NOSPACE) a new segment that would leave less free */
     bool use_older_snapshot;      /* recover from the one before the newest */
     bool read_only;               /* for check and dump: change nothing, need no lock */
@@ -22,8 +23,8 @@ struct log_local_options {
     /* This log is a copy of another one, which gives the LSNs and the generation: none are passed over
      * after a crash, a batch may begin a new generation, and a snapshot without a log is accepted. */
     bool copy;
-    /* With copy: the other log goes on from here, where this one ends. LSNs are passed over after a
-     * crash as in a log that stands alone. */
+    /* With `copy`: the other log continues where this one ends. LSNs are skipped after a crash, as
+     * in a log of its own. */
     bool copy_begins;
 };
 
@@ -36,8 +37,8 @@ enum tn_status log_local_open(const struct log_local_options *options, log_notic
 /* The store of snapshots in the same directory. Until the log leads it takes none. */
 struct log_store *log_local_store(struct log *log);
 
-/* Before lead, on a log opened with copy_begins: the other log has gone on from here already, so this
- * one neither passes over LSNs nor begins a generation. */
+/* Called before lead, on a log opened with copy_begins: the other log has continued from here
+ * already, so this one neither skips LSNs nor begins a generation. */
 void log_local_continues(struct log *log);
 
 #endif

@@ -36,11 +36,11 @@ enum log_mark {
 struct log_writer {
     int file;                         /* -1: there is no segment yet */
     struct log_segment_header header; /* of the newest segment; zeros if there is none */
-    uint64_t offset;                  /* where the next frame goes */
-    uint64_t chain;                   /* of the last batch */
+    uint64_t offset;                  /* offset of the next frame */
+    uint64_t chain;                   /* chain after the last batch */
     enum log_mark mark;
     bool closing;    /* a closing mark stands at the end */
-    bool refused;    /* the last append was, and it has been said why */
+    bool refused;    /* the last append was refused, and the reason has been reported */
     bool dead;       /* a write or sync of log data failed: nothing is ever written again */
     uint8_t *buffer; /* room for what a segment begins with: header, then the largest frame */
     size_t buffer_bytes;
@@ -50,7 +50,7 @@ struct log_local {
     struct log log; /* first: what the engine holds */
     struct log_store store;
     struct log_dir dir;
-    struct log_local_options options; /* sizes as they are used; dir and os are in `dir` */
+    struct log_local_options options; /* effective sizes; dir and os are in `dir` */
     int lock_file;                    /* -1: read only */
     struct recovery *recovery;        /* from the store's load to lead */
     bool writable;                    /* lead has succeeded */
@@ -64,7 +64,7 @@ struct log_local {
     struct {
         uint64_t seq, offset;
     } end; /* of the last batch: in this segment, behind its frame; seq 0: there is no segment */
-    uint32_t holds;               /* copies that are being made: nothing is let go */
+    uint32_t holds;               /* copies being made, during which nothing is removed */
     struct log_segment *segments; /* oldest first, without gaps; the last one is being written */
     size_t segment_count;
     size_t segment_capacity;
@@ -72,7 +72,7 @@ struct log_local {
     uint64_t snapshot_found;      /* the newest when load was done; UINT64_MAX: there was none */
     uint64_t snapshot_bytes;      /* of the newest */
     uint64_t snapshot_ms;         /* the log's time in the newest */
-    uint64_t bytes_appended;      /* since the snapshot that was loaded: see log_local_counted */
+    uint64_t bytes_appended;      /* since the loaded snapshot: see log_local_counted */
     uint64_t bytes_at_snapshot;   /* bytes_appended when the newest snapshot began */
     uint64_t bytes_at_begin;      /* the same for the one being written */
     uint64_t appends;
@@ -123,13 +123,14 @@ void log_local_recovery_free(struct log_local *log);
 
 /* What recover.c found and resume.c needs. */
 struct log_tail {
-    struct log_position before; /* of `batch` if it is to be written again, else of the end */
-    uint64_t chain;             /* chain value there */
-    uint64_t offset;            /* in the newest segment: where the next frame goes */
-    bool closed; /* the log ends in a closing mark: no acknowledged batch can be missing */
-    bool sole;   /* not closed, and no batch in the newest segment but what it got its name with */
+    /* Position before `batch`, if it is to be written again; otherwise the end. */
+    struct log_position before;
+    uint64_t chain;  /* chain value there */
+    uint64_t offset; /* in the newest segment: where the next frame goes */
+    bool closed;     /* the log ends in a closing mark: no acknowledged batch can be missing */
+    bool sole; /* not closed, and no batch in the newest segment but what it got its name with */
     bool unmarked;          /* there is a last batch that is to be written again */
-    struct log_batch batch; /* that one; count is 0 if the segment has none */
+    struct log_batch batch; /* that batch; count 0: the segment has none */
 };
 
 /* resume.c: makes durable what was read, opens the end for writing, clears leftovers away. */
@@ -144,7 +145,7 @@ enum tn_status log_writer_idle(struct log *base);
 enum tn_status log_writer_reopen(struct log_local *log);
 /* Writes a durable closing mark; false if that is not possible. */
 bool log_writer_finish(struct log_local *log);
-/* What a new segment begins with, and how far the making of it got. */
+/* What a new segment begins with, and how far its creation has come. */
 struct log_rotation {
     const struct log_batch *batch; /* NULL: it begins empty */
     uint64_t shard;
@@ -154,8 +155,8 @@ struct log_rotation {
     bool written; /* out: the batch may be on disk, if only in a file that is no segment */
     bool named;   /* out: that file has its name and is part of the log */
 };
-/* On TN_OK segment and batch are durable, and the segment before it says so. If it fails before
- * `named`, nothing of it is part of the log. */
+/* On TN_OK, the segment and the batch are durable, and the previous segment refers to it. If it
+ * fails before `named`, nothing of it is part of the log. */
 enum tn_status log_writer_rotate(struct log_local *log, struct log_rotation *rotation);
 
 /* proof.c */
@@ -171,11 +172,11 @@ enum tn_status log_proof_continue(const struct log_local *log, int file,
                                   const struct log_segment_header *next);
 /* Whether the directory ever had a segment. */
 enum tn_status log_proof_begun(const struct log_local *log, bool *ret_begun);
-/* After resuming: writes what is missing for the newest segment. */
+/* Called after resuming: writes the missing evidence for the newest segment. */
 enum tn_status log_proof_complete(const struct log_local *log);
 
-/* retain.c: lets go of snapshots and segments that the two newest snapshots do not need; of none
- * while a copy is being made. */
+/* retain.c: removes snapshots and segments that the two newest snapshots do not need, unless a copy
+ * is being made. */
 void log_local_retain(struct log_local *log);
 
 /* hold.c */

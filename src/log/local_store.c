@@ -26,7 +26,7 @@ static enum tn_status store_begin(struct log_store *store, const struct log_posi
     }
     log_local_lock(log);
     TN_ASSERT(at->lsn <= log->position.lsn && at->shard <= log->position.shard);
-    /* A copy may have begun a new generation after the state that the snapshot is of. */
+    /* A copy may have begun a new generation after the snapshot's state. */
     TN_ASSERT(at->shard == log->position.shard || log->options.copy);
     TN_ASSERT(log->snapshots.count == 0 || at->lsn >= log->snapshots.at[log->snapshots.count - 1]);
     log->bytes_at_begin = log->bytes_appended;

@@ -45,7 +45,7 @@
  * Between the last LSN of a batch and the first one of the next there may be a gap only where load
  * said that next_lsn is more than lsn + 1; replay then sees the same gap. */
 struct log_batch {
-    uint64_t shard; /* as in log_position; given by load, ignored by append */
+    uint64_t shard; /* as in log_position; set by load, ignored by append */
     uint64_t first_lsn;
     uint64_t now_ms;
     const uint8_t *payload;
@@ -65,27 +65,28 @@ typedef void log_committed(void *ctx, enum tn_status status);
 /* Receives what is stored: the snapshot from a store, the batches from a log. */
 struct log_loader {
     void *ctx;
-    /* A snapshot begins; its sections follow, then snapshot_end. Not called if there is none. */
+    /* Begins a snapshot; its sections follow, then snapshot_end. Not called if there is none. */
     enum tn_status (*snapshot_begin)(void *ctx, const struct log_position *at);
     enum tn_status (*snapshot_section)(void *ctx, const struct log_section *section);
     enum tn_status (*snapshot_end)(void *ctx);
     enum tn_status (*batch)(void *ctx, const struct log_batch *batch);
 };
 
-/* The follower of a log. Called on a thread of the log, one call at a time, and not while an append is under
- * way. Stays valid until close. */
+/* The follower of a log. The log calls it on a thread of its own, one call at a time, and never
+ * during an append. It must stay valid until close. */
 struct log_follower {
     void *ctx;
     /* The owner of the log from now on: this node; another node, whose address is `leader` (at most LOG_LEADER_MAX
      * bytes); or none, and leader is "". Does not wait for anything. */
     void (*owner)(void *ctx, bool owned, const char *leader);
-    /* A batch that another owner committed, or one of ours that was in doubt. TN_OK, or why it is not
-     * applied: then it takes no more. */
+    /* A batch that another owner committed, or one of this node's that was in doubt. TN_OK, or why
+     * it was not applied; then no more batches are accepted. */
     enum tn_status (*batch)(void *ctx, const struct log_batch *batch);
     /* The time of the log as its owner counts it, 0 while it does not lead. Does not wait. A log that is
      * shared shows it to the next owner, for which it becomes log_succession.heard_ms. */
     uint64_t (*now)(void *ctx);
-    /* The log's time now, as the heads of its owner tell: never ahead of the owner's. Does not wait. */
+    /* The log's time now, according to its owner's heads; never ahead of the owner's. Must not
+     * wait. */
     void (*time)(void *ctx, uint64_t now_ms);
 };
 
@@ -117,11 +118,11 @@ struct log_verbs {
     /* The registered nodes, from memory: up to `room` of them, returns their number. From any thread. NULL:
      * there are none. */
     uint32_t (*nodes)(const struct log *log, struct log_node *ret_nodes, uint32_t room);
-    /* This node says that nothing lives that it has started in `epoch` or an earlier one: others are told
-     * soon, as its clean_epoch. 0, by a node that does not own the log: in any epoch that it knows of. From
+    /* Tells other nodes, soon, that nothing that this node started in `epoch` or earlier is alive
+     * (its clean_epoch). 0, on a node that does not own the log: in any epoch that it knows. From
      * any thread; does not wait. */
     void (*clean)(struct log *log, uint64_t epoch);
-    /* Gives the log up for others to take over; no append is under way. NULL: it cannot be given up. */
+    /* Gives the log to other nodes. Not during an append. NULL: it cannot be given up. */
     enum tn_status (*resign)(struct log *log);
     void (*append)(struct log *log, const struct log_batch *batch, log_committed *done, void *ctx);
     /* Answers to append come later, from another thread: its caller may use the time. */
@@ -129,8 +130,8 @@ struct log_verbs {
     /* Called by the caller of append before it sleeps until `done` was called: for logs that work on their
      * caller's thread. NULL: it just sleeps. */
     void (*await)(struct log *log);
-    /* Nothing to append for a while: a moment to write the durable mark. Called like append, not
-     * while one is under way. TN_OK, or why it failed: then the log takes no more appends. */
+    /* Nothing will be appended for a while, so the log may write the durable mark. Called like
+     * append, and not during one. TN_OK, or why it failed; then the log accepts no more appends. */
     enum tn_status (*idle)(struct log *log);
     /* For a copy of what is stored: from hold to release, nothing that *ret_held names is removed or
      * written again. From any thread, while others append; several holds may overlap. The caller frees

@@ -22,8 +22,8 @@ struct log_error {
 
 /* Where a log stands. */
 struct log_position {
-    uint64_t lsn;    /* of the last command, 0 if there is none */
-    uint64_t now_ms; /* of the last batch */
+    uint64_t lsn;    /* of the last command; 0: there is none */
+    uint64_t now_ms; /* time of the last batch */
     uint64_t shard;  /* generation << 32 | shard number */
     /* Of the next command: lsn + 1, or more if LSNs were passed over. Told by load; a snapshot has no
      * use for it. */
@@ -37,20 +37,20 @@ static inline uint64_t log_call_bound_ns(unsigned bucket) {
     return (uint64_t)64000 << bucket;
 }
 
-/* A file of what a log and its snapshot store keep, for a copy of it. */
+/* A file that belongs to a copy of a log and its snapshot store. */
 #define LOG_FILE_NAME_MAX 64u
 struct log_file {
     char name[LOG_FILE_NAME_MAX]; /* in the log's directory */
     uint64_t bytes;               /* these first ones count, and do not change any more */
-    uint64_t size;                /* of the file in the copy: filled up with zeros */
+    uint64_t size;                /* size in the copy, which is filled up with zeros */
 };
 
 /* What a copy consists of. */
 struct log_held {
-    struct log_position position; /* what the copy ends with */
+    struct log_position position; /* the position at which the copy ends */
     struct log_file *files; /* the newest snapshot, then the segments after it, in order; malloc */
     uint32_t count;
-    uint32_t snapshots; /* of the files; 0 or 1 */
+    uint32_t snapshots; /* how many of the files are snapshots; 0 or 1 */
 };
 
 /* The figures of a log and of its snapshot store. */
@@ -63,43 +63,44 @@ struct log_stats {
     /* The store's (log/snapshot_store.h). */
     uint64_t snapshots;
     uint64_t snapshot_bytes; /* of the newest */
-    uint64_t snapshot_lsn;   /* of the newest, 0 if none */
+    uint64_t snapshot_lsn;   /* of the newest snapshot; 0: none */
     uint64_t snapshot_ms;    /* the log's time there */
     uint64_t bytes_since_snapshot;
     /* A replicated log's; all 0 in others. */
     uint64_t
-        stale_ms; /* since this node last had every batch that the owner had committed; 0: it is
-                          the owner; 2^32: it has not heard a live owner since it started */
-    uint64_t takeovers;   /* by this node, since it started */
+        /* Time since this node had every batch that the owner had committed. 0: it is the owner.
+         * 2^32: it has not heard a live owner since its start. */
+        stale_ms;
+    uint64_t takeovers;   /* takeovers by this node since its start */
     uint64_t doubts;      /* calls to the store whose outcome was in doubt */
-    uint64_t store_bytes; /* that the store behind the log says it uses */
-    uint64_t call_ns_sum; /* of all calls to the store that were answered */
-    uint64_t call_histogram[LOG_CALL_BUCKETS + 1]; /* of them, those that took at most
-                                                      log_call_bound_ns(i); the last one: longer */
+    uint64_t store_bytes; /* size that the store behind the log reports */
+    uint64_t call_ns_sum; /* sum over all answered calls to the store */
+    /* Calls that took at most log_call_bound_ns(i); the last entry: longer. */
+    uint64_t call_histogram[LOG_CALL_BUCKETS + 1];
 };
 
-/* What a node must know that takes over a log from another one. */
+/* What a node must know that takes over a log. */
 struct log_succession {
-    uint64_t epoch; /* of this ownership: later owners have larger ones */
-    /* The log's time at this moment, if this node has heard the previous owner: that owner's time and the
-     * boot time since its last stamp, never ahead of the true time. 0: it has not, and only the wall clock
-     * can tell. */
+    uint64_t epoch; /* number of this ownership; later owners have larger ones */
+    /* The log's time at this moment, if this node has heard the previous owner: that owner's time
+     * plus the boot time since its last stamp, never ahead of the true time. 0: it has not heard
+     * it, so only the wall clock can tell. */
     uint64_t heard_ms;
     /* The log's time at least, heard or not: the last owner has shown it. 0: none has. */
     uint64_t least_ms;
-    /* In boot time: by then every earlier owner's authority has ended, by that owner's own clock. */
+    /* In boot time: when the authority of every earlier owner has ended, by that owner's clock. */
     uint64_t fenced_at_boot_ms;
 };
 
 /* A node of a replicated log, as it has registered itself. Texts are empty if they are not known. */
 struct log_node {
     char name[LOG_NODE_MAX + 1];
-    char address[LOG_LEADER_MAX + 1]; /* for clients: what the follower is told as `leader` */
+    char address[LOG_LEADER_MAX + 1]; /* for clients: what followers are told as `leader` */
     char http[LOG_LEADER_MAX + 1];
-    uint8_t boot_id[LOG_BOOT_ID_BYTES]; /* of its machine; zeros: not known */
+    uint8_t boot_id[LOG_BOOT_ID_BYTES]; /* of the node's machine; zeros: unknown */
     uint64_t clean_epoch; /* nothing lives that it has started in this epoch or an earlier one */
     uint64_t applied_lsn;
-    uint64_t age_ms; /* since it was last heard of */
+    uint64_t age_ms; /* time since it was last heard */
     bool self;
 };
 

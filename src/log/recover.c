@@ -201,8 +201,8 @@ static uint64_t stray_search(const struct recovery *r, const struct segment_scan
     return 0;
 }
 
-/* How many bytes behind the end look like a batch that was never finished. In a recycled file most
- * of what follows is from its earlier life, so only what resembles a frame of ours counts there. */
+/* The bytes behind the end that look like an unfinished batch. Most bytes in a recycled file are
+ * from its earlier use, so only those that resemble one of our frames count. */
 static uint64_t torn_bytes(const struct recovery *r, const struct segment_scan *scan) {
     const struct log_segment_header *header = &scan->segment->header;
     if (scan->offset >= r->bytes_len) {
@@ -291,7 +291,7 @@ static enum tn_status segment_follow(struct recovery *r, struct segment_scan *sc
     return TN_OK;
 }
 
-/* The newest one must not know of a newer one. */
+/* The newest segment must not refer to a newer one. */
 static enum tn_status check_not_continued(struct recovery *r, const struct segment_scan *scan) {
     const struct log_segment_header *header = &scan->segment->header;
     if (!log_proof_continued_in(header, r->bytes, r->bytes_len)) {
@@ -476,7 +476,8 @@ static enum tn_status run(struct recovery *r, const struct log_loader *loader,
     return status;
 }
 
-/* The segments are judged before the snapshot is handed over: what is here must belong together. */
+/* The segments are judged before the snapshot is delivered, because all files must belong
+ * together. */
 enum tn_status log_local_store_load(struct log_store *store, const struct log_loader *loader,
                                     struct log_position *ret_at, struct log_error *error) {
     struct log_local *log = log_local_of_store(store);

@@ -18,7 +18,7 @@ struct recovery {
     size_t chosen;                /* its index in listing.snapshots */
     size_t start;                 /* index of the first segment to replay */
 
-    uint64_t last_lsn; /* what has been followed so far */
+    uint64_t last_lsn; /* position up to which batches were followed */
     uint64_t next_lsn; /* more than last_lsn + 1 where LSNs were passed over */
     uint64_t now_ms;
     uint64_t chain;

@@ -56,7 +56,7 @@ static enum tn_status buffer_reserve(struct log_local *log, const struct log_tai
 static enum tn_status writer_place(struct log_local *log, const struct log_tail *tail) {
     log->writer.chain = tail->chain;
     log->writer.offset = tail->offset;
-    log_local_lock(log); /* its figures may be looked at meanwhile */
+    log_local_lock(log); /* other threads may read the figures meanwhile */
     log->position = tail->before;
     log_local_unlock(log);
     if (log->segment_count > 0) {
@@ -65,7 +65,7 @@ static enum tn_status writer_place(struct log_local *log, const struct log_tail 
     return buffer_reserve(log, tail);
 }
 
-/* Cuts what is behind the last batch that still counts in the segment that was just left. */
+/* Cuts what is behind the last valid batch of the segment that was just left. */
 static void old_tail_cut(struct log_local *log, struct log_segment *segment, uint64_t offset) {
     const struct os *os = log->dir.os;
     char name[LOG_NAME_MAX];
@@ -196,8 +196,8 @@ static size_t snapshots_left_over(const struct log_local *log, const struct log_
     return count;
 }
 
-/* After a start from an older snapshot the newer one must not be taken for the newest again; nor may
- * then one that is left over be taken for an older one, so these go first, by the same sync. */
+/* After a start from an older snapshot, the newer one must not be used again, nor may a left-over
+ * one be taken for an older one later. So these are removed first, with the same sync. */
 static enum tn_status snapshots_adopt(struct log_local *log, const struct log_numbers *found) {
     size_t first = snapshots_left_over(log, found);
     size_t count = found->count;

@@ -127,7 +127,7 @@ void log_local_retain(struct log_local *log) {
     for (size_t i = 0; i < retired.segment_count; i++) {
         if (segment_retire(log, &retired.segments[i], spare_count, &spares[spare_count])) {
             spare_count += 1;
-            TN_ASSERT(spare_count <= LOG_SPARES_MAX); /* no more are welcome */
+            TN_ASSERT(spare_count <= LOG_SPARES_MAX); /* more spares are never made */
         }
     }
     if (retired.snapshot_count + retired.segment_count > 0 && log_dir_sync(&log->dir) == TN_OK) {

@@ -49,9 +49,10 @@
 #define LOG_SEGMENT_HEADER 4096u
 #define LOG_SEGMENT_VERSION 2u
 #define LOG_SECTOR_OLD 512u    /* in segments of version 1 */
-#define LOG_SECTOR_LEAST 4096u /* what new segments use unless the device has larger ones */
+#define LOG_SECTOR_LEAST 4096u /* sector size of new segments unless the device has larger ones */
 #define LOG_SECTOR_MOST (64u << 10)
-#define LOG_LSN_MAX ((uint64_t)1 << 62) /* of a header: no sum of LSNs can overflow */
+/* Limit for a header, so that no sum of LSNs can overflow. */
+#define LOG_LSN_MAX ((uint64_t)1 << 62)
 #define LOG_SEGMENT_BYTES_MIN (64u << 10)
 #define LOG_SEGMENT_BYTES_MAX (1u << 30)
 #define LOG_SEGMENT_BYTES_DEFAULT (16u << 20)
@@ -59,7 +60,7 @@
 enum log_segment_flags {
     LOG_SEGMENT_STARTED = 1, /* its first frame was synced before the file got its name */
     LOG_SEGMENT_RECYCLED =
-        2, /* what follows the frames may be bytes of an earlier life, not zeros */
+        2, /* the bytes behind the frames may be from an earlier use, not zeros */
 };
 
 struct log_segment_header {
@@ -89,7 +90,7 @@ void log_segment_header_encode(const struct log_segment_header *header, uint8_t 
 /* TN_OK, TN_CORRUPT, or TN_VERSION if it is whole but newer than this program. */
 enum tn_status log_segment_header_decode(const uint8_t *at, struct log_segment_header *ret_header);
 
-/* The option as it is used: default, rounded, bounded. */
+/* The effective size for the option: default, rounded, bounded. */
 uint64_t log_segment_bytes(uint64_t wanted);
 
 /* The sector size for new segments of this size, if the device's is `device_bytes` (0: not known). */

@@ -17,7 +17,7 @@ enum {
     FOOTER_CRC = 28,
 };
 
-/* Large writes: the device sees few of them and the log's own small ones get between. */
+/* Large writes: the device sees few of them, and the small ones of the log get in between. */
 #define SNAPSHOT_BUFFER_BYTES ((size_t)512 << 10)
 
 /* Synced every so often, so that the end of a large snapshot does not flood the device with dirty
@@ -167,7 +167,7 @@ void log_snapshot_writer_abandon(struct log_snapshot_writer *writer) {
 
 /* -- reading ------------------------------------------------------------------------------------ */
 
-/* A file read front to back; `at` to `at + have` is what of it is in the buffer. */
+/* Reads a file from front to back. The buffer has the bytes from `at` to `at + have`. */
 struct snapshot_reader {
     const struct log_dir *dir;
     const struct log_loader *loader;
@@ -176,7 +176,7 @@ struct snapshot_reader {
     char name[LOG_NAME_MAX];
     int file;
     uint64_t size;
-    uint64_t offset; /* of `at` in the file */
+    uint64_t offset; /* offset of `at` in the file */
     uint8_t *buffer;
     size_t capacity;
     size_t at;

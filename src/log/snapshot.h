@@ -45,7 +45,7 @@ struct log_snapshot_writer {
     struct log_position at;
     uint8_t *buffer;
     size_t used;
-    uint64_t offset;   /* of the buffer's first byte in the file */
+    uint64_t offset;   /* offset of the buffer's first byte in the file */
     uint64_t unsynced; /* bytes written since the last sync */
     uint64_t sections;
     uint32_t chain;

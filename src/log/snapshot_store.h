@@ -15,8 +15,8 @@
 struct log_store;
 
 struct log_store_verbs {
-    /* The position of the newest snapshot that was ever completed here and is still there, 0: none.
-     * load may pass it over if it is told to. */
+    /* The position of the newest snapshot that was completed here and still exists; 0: none. load
+     * may pass it over if it is told to. */
     uint64_t (*newest)(struct log_store *store);
     /* ret_at->lsn is 0 if there is none. */
     enum tn_status (*load)(struct log_store *store, const struct log_loader *loader,
@@ -24,7 +24,7 @@ struct log_store_verbs {
     enum tn_status (*begin)(struct log_store *store, const struct log_position *at,
                             struct log_error *error);
     enum tn_status (*section)(struct log_store *store, const struct log_section *section);
-    /* Durable on return; older snapshots, and what the log no longer needs, are let go. */
+    /* Durable on return. Removes older snapshots, and what the log no longer needs. */
     enum tn_status (*end)(struct log_store *store, struct log_error *error);
     void (*abandon)(struct log_store *store);
     /* Fills in its own figures and leaves the log's alone. */

@@ -6,8 +6,8 @@
 
 #include "base/assert.h"
 
-/* Zeros are synced in steps of this size, so that the syncs of appends that go on meanwhile wait for
- * one step at most, not for a whole segment. */
+/* Zeros are synced in steps of this size, so that the sync of an append waits for one step at most,
+ * not for a whole segment. */
 #define SPARE_STEP_BYTES ((size_t)1 << 20)
 
 static const uint8_t spare_zeros[SPARE_STEP_BYTES];
@@ -73,8 +73,9 @@ static enum tn_status spare_fill(const struct log_dir *dir, int file, uint64_t b
     return TN_OK;
 }
 
-/* Asked before anything is written: on a full disk every refused append comes here, and it should
- * not fill the last bytes with zeros each time. A system that cannot tell will refuse the writes. */
+/* Checked before anything is written: on a full disk, every refused append comes here, and must
+ * not fill the last bytes with zeros each time. If the system cannot tell, the writes will be
+ * refused. */
 static bool spare_space(const struct log_spares *spares, uint64_t bytes) {
     const struct os *os = spares->dir->os;
     uint64_t space = 0;
@@ -147,8 +148,8 @@ static void *spares_main(void *ctx) {
             pthread_cond_wait(&spares->changed, &spares->mutex);
             continue;
         }
-        /* One attempt for each time it is wanted: on a full disk the appender, who tells its
-         * caller, is the one to try again. */
+        /* One attempt for each request: on a full disk, the appender, which reports to its caller,
+         * is the one to try again. */
         spares->wanted = false;
         spares->filling = true;
         uint64_t number = spares->number_next;

@@ -155,7 +155,7 @@ static enum tn_status rotate_prepare(struct log_local *log, const struct log_rot
     return TN_OK;
 }
 
-/* Encodes header and batch; returns the size of the batch's frame, 0 if there is none. */
+/* Encodes header and batch. Returns the size of the batch's frame; 0: there is none. */
 static size_t rotate_encode(struct log_local *log, const struct log_batch *batch,
                             const struct log_segment_header *header) {
     struct log_writer *writer = &log->writer;

@@ -18,8 +18,8 @@
 enum os_open_flags {
     OS_READ = 1,       /* open an existing file for reading */
     OS_WRITE = 2,      /* for reading and writing */
-    OS_CREATE = 4,     /* create it if it is not there (with OS_WRITE), mode 0600 */
-    OS_EXCLUSIVE = 8,  /* with OS_CREATE: fail with TN_INVALID if it is there */
+    OS_CREATE = 4,     /* creates the file if it does not exist (with OS_WRITE), with mode 0600 */
+    OS_EXCLUSIVE = 8,  /* with OS_CREATE: fails with TN_INVALID if the file exists */
     OS_TRUNCATE = 16,  /* empty it */
     OS_DIRECTORY = 32, /* with OS_READ: a directory, only for sync, which then is sync_dir */
     OS_PRIVATE = 64,   /* TN_DENIED if another user owns it or has any permission for it */
@@ -37,7 +37,7 @@ struct os {
     /* Reads up to len bytes; fewer only at the end of the file. Interrupts are retried inside. */
     enum tn_status (*read_at)(void *ctx, int file, void *out, size_t len, uint64_t offset,
                               size_t *ret_len);
-    /* Writes all of it or fails; short writes and interrupts are retried inside. */
+    /* Writes all bytes or fails. Repeats short and interrupted writes. */
     enum tn_status (*write_at)(void *ctx, int file, const void *bytes, size_t len, uint64_t offset);
     /* fdatasync. A failure is final: unsynced data may be lost; never call it again. */
     enum tn_status (*sync)(void *ctx, int file);

@@ -113,7 +113,7 @@ static enum tn_status posix_close(void *ctx, int file) {
     TN_ASSERT(file >= 0);
     /* A child that was forked meanwhile shares the lock of the open file, and would keep it. */
     (void)flock(file, LOCK_UN);
-    /* On Linux the descriptor is gone even when close says EINTR: never again. */
+    /* On Linux the descriptor is closed even if close returns EINTR, so it is never repeated. */
     if (close(file) != 0 && errno != EINTR) {
         return last_status();
     }
@@ -274,7 +274,8 @@ static enum tn_status posix_space_free(void *ctx, const char *path, uint64_t *re
     return TN_OK;
 }
 
-/* The kernel tells it for a whole disk; a partition's entry is a directory inside its disk's. */
+/* The kernel reports it for a whole disk; the entry of a partition is a directory inside its
+ * disk's. */
 static enum tn_status posix_sector_bytes(void *ctx, const char *path, uint64_t *ret_bytes) {
     (void)ctx;
     static const char *const places[] = {"queue", "../queue"};

@@ -29,7 +29,7 @@ struct protocol_udp_request {
     bool many;
     uint16_t sequence;
     uint32_t count;       /* 1 unless many */
-    uint32_t reply_len;   /* of the answer, if it is not a failure */
+    uint32_t reply_len;   /* bytes of the reply, if it is not a failure */
     struct tn_bytes meta; /* in the datagram */
 };
 

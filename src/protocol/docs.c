@@ -74,8 +74,8 @@ static struct nature nature_of(const struct protocol_command *command) {
                                             : (struct nature){"fast", "@connection"};
 }
 
-/* Up to the list of subcommands, which the caller writes. There are no keys. The role that it needs
- * is a category of its own. */
+/* Writes everything before the list of subcommands, which the caller writes. There are no keys. The
+ * required role is a category of its own. */
 static void info_head(struct protocol_writer *w, const struct protocol_command *command,
                       int32_t arity) {
     struct nature nature = nature_of(command);
@@ -140,7 +140,7 @@ static void argument_write(struct protocol_writer *w, const struct protocol_argu
     }
     if (argument->optional || argument->multiple) {
         protocol_write_text(w, "flags");
-        bool again = argument->multiple && argument->token != NULL; /* its token is repeated too */
+        bool again = argument->multiple && argument->token != NULL; /* its token is repeated, too */
         protocol_write_array(w, (uint32_t)argument->optional + argument->multiple + again);
         if (argument->optional) {
             protocol_write_simple(w, "optional");

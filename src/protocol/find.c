@@ -24,7 +24,8 @@ bool protocol_word_ends_list(struct tn_bytes word) {
     return protocol_word_is(word, "OPID", 4) || protocol_word_is(word, "REASON", 6);
 }
 
-/* The commands that clients send without end, as they are mostly written. None of them has a second word. */
+/* The commands that clients send most often, in their usual spelling. None of them has a second
+ * word. */
 static const struct {
     char word[sizeof(uint64_t) + 1]; /* and zeros */
     uint8_t len;
@@ -165,7 +166,7 @@ static void put(struct tn_writer *w, const char *text) {
     tn_write_raw(w, text, strlen(text));
 }
 
-/* A list of arguments on the way: what is left of it and whose parts they are. */
+/* A list of arguments being walked: what is left of it, and whose parts they are. */
 struct usage_level {
     const struct protocol_argument *owner; /* NULL: the command itself */
     const struct protocol_argument *next;

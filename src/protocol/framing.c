@@ -39,7 +39,7 @@ enum {
 };
 
 #define METHOD_MAX 32u
-#define SIZE_DIGITS_MAX 15u /* of a chunk, in hexadecimal: no overflow */
+#define SIZE_DIGITS_MAX 15u /* hexadecimal digits of a chunk's size, so that it cannot overflow */
 #define EXTENSION_MAX 256u  /* bytes behind the size of a chunk */
 
 _Static_assert(PROTOCOL_QUERY_MAX == 64, "the text of ARGUMENTS states the number");
@@ -147,7 +147,7 @@ static bool target(struct protocol_framing *f, uint8_t c) {
     return true;
 }
 
-/* Of another version of HTTP it is said so; what is none is a bad line. */
+/* Another version of HTTP gets its own error; anything else is a bad line. */
 static bool version(struct protocol_framing *f, uint8_t c) {
     static const char text[] = "HTTP/1.1";
     uint32_t at = f->word_len;
@@ -204,15 +204,15 @@ static bool name_is(const struct protocol_framing *f, const char *name) {
     return f->name_len == strlen(name) && strncasecmp(f->name, name, f->name_len) == 0;
 }
 
-/* libmicrohttpd keeps cookies twice: the header, and each of them. */
+/* libmicrohttpd stores cookies twice: the header, and each cookie in it. */
 static void cookie_count(struct protocol_framing *f, uint8_t c) {
     if (name_is(f, "Cookie")) {
         f->head_cost += c == ';' || c == ',' ? PROTOCOL_FIELD_COST : 1;
     }
 }
 
-/* Blanks before a value are none of it. Those behind it are kept: libmicrohttpd does not take
- * "chunked " for chunked, so we must not either. */
+/* Blanks before a value are not part of it. Blanks behind it are kept: libmicrohttpd does not take
+ * "chunked " for chunked, so the server must not either. */
 static bool value(struct protocol_framing *f, uint8_t c) {
     if (c == '\r') {
         return go(f, VALUE_LF);
@@ -391,7 +391,7 @@ static bool is_in_head(const struct protocol_framing *f) {
     return f->state < BODY;
 }
 
-/* As much of the body as is there. */
+/* Skips the part of the body that has arrived. */
 static size_t skip(struct protocol_framing *f, size_t len) {
     size_t part = f->left < len ? (size_t)f->left : len;
     f->left -= part;

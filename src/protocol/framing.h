@@ -65,7 +65,7 @@ struct protocol_framing {
     bool http_1_0, in_query, in_trailers;
     bool has_host, has_length, has_coding, coding_is_chunked;
     uint32_t name_len, value_len; /* the capacity + 1 means longer */
-    uint32_t word_len;            /* of the current word: method, version, size of a chunk */
+    uint32_t word_len; /* length of the current word: method, version, or size of a chunk */
     uint32_t arguments;
     uint32_t head_cost;
     uint64_t left;            /* bytes of the body or of the chunk */

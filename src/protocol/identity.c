@@ -23,7 +23,7 @@ struct entry {
     const json_t *value;
 };
 
-/* Objects and arrays on the way. Their entries lie in one array, the innermost last. */
+/* Objects and arrays that are open. Their entries are in one array, the innermost last. */
 struct canonical {
     struct tn_writer out;
     struct entry entries[ENTRIES_MAX];
@@ -239,7 +239,8 @@ static int hex_digit(uint8_t c) {
     return c >= '0' && c <= '9' ? c - '0' : (lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1);
 }
 
-/* 48 or 64 bits as aa:bb:cc:dd:ee:ff; 0: it is no such address, and counts as it is. */
+/* Writes 48 or 64 bits as aa:bb:cc:dd:ee:ff. 0: it is not such an address, and is used
+ * unchanged. */
 static uint32_t mac_normalize(struct tn_bytes text, char out[MAC_TEXT_MAX]) {
     uint32_t digits = 0, len = 0;
     for (uint32_t i = 0; i < text.len; i++) {

@@ -26,8 +26,9 @@
 struct protocol_identity_key {
     char text[KERNEL_HOLDER_MAX];
     uint32_t len;
-    char raw[KERNEL_HOLDER_MAX]; /* with the address as the client wrote it: the key of 0.1.0 */
-    uint32_t raw_len;            /* 0: the same */
+    /* With the address as the client wrote it, which is the key of 0.1.0. */
+    char raw[KERNEL_HOLDER_MAX];
+    uint32_t raw_len; /* 0: the same */
 };
 
 /* `meta` is a JSON object that protocol_json_fault has passed. OK; or a refusal, with

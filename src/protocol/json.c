@@ -15,7 +15,7 @@ static bool in_map(const struct protocol_writer *w) {
     return (w->maps >> (w->depth - 1) & 1) != 0;
 }
 
-/* A comma, unless it is the first item or the value of a key; the byte before tells. */
+/* Writes a comma, unless this is the first item or the value of a key, as the byte before shows. */
 static void item_begin(struct protocol_writer *w) {
     if (w->depth == 0 || w->out.overflow) {
         return;
@@ -77,7 +77,7 @@ static void escape_write(struct protocol_writer *w, uint8_t c) {
 
 void protocol_json_string(struct protocol_writer *w, const void *bytes, size_t len) {
     const uint8_t *at = bytes;
-    size_t from = 0; /* what is written as it is goes in runs */
+    size_t from = 0; /* bytes that need no escape are written in runs */
     item_begin(w);
     tn_write8(&w->out, '"');
     for (size_t i = 0; i < len;) {

@@ -353,7 +353,7 @@ static bool is_api(const char *path) {
     return strncmp(path, "/api/v1/", 8) == 0;
 }
 
-/* What tells a second route from the first. */
+/* What distinguishes a second route from the first. */
 static const char *also_name(const struct protocol_command *row) {
     if (row->other.count > 0) {
         return "_bundle";

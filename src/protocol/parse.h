@@ -61,9 +61,9 @@ struct protocol_call {
     uint64_t offset;          /* in it */
     enum kernel_state state;  /* lists; KERNEL_NO_STATE: any live one */
     enum kernel_value_state value_state;
-    struct tn_bytes value;        /* of pool/value; empty: it was a lease's id */
+    struct tn_bytes value;        /* of pool/value; empty: the request names a lease id */
     struct tn_bytes token, scope; /* empty: not given */
-    struct tn_bytes secret;       /* of USER ADD and SET, which the server hashes */
+    struct tn_bytes secret;       /* of USER ADD and SET; the server hashes it */
     uint64_t refresh_s;           /* of a token */
     bool has_refresh;
     char detail

@@ -11,7 +11,7 @@ struct parse_cursor {
     uint32_t at;
     struct tn_writer scratch;
     struct protocol_call *call;
-    enum tn_result code; /* what a refusal is called */
+    enum tn_result code; /* the result of a refusal */
 };
 
 /* Quoting what came in: its start, for people. */

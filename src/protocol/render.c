@@ -152,7 +152,7 @@ static void result_done(struct protocol_writer *w, const struct protocol_command
 
 /* ---- Refusals ---- */
 
-/* What a refusal carries besides words, in the order in which it is told. */
+/* The fields of a refusal besides its text, in their order. */
 struct fact {
     const char *name;
     const char *text; /* NULL: it is the number */
@@ -204,7 +204,7 @@ static void facts_of(const struct kernel_result *result, struct tn_bytes holder,
         }
         break;
     case TN_R_BAD_TTL:
-        if (result->number != 0) { /* 0: there is none */
+        if (result->number != 0) { /* 0: not set */
             fact_add(facts, "cap", NULL, result->number);
         }
         break;
@@ -261,7 +261,7 @@ static void facts_of(const struct kernel_result *result, struct tn_bytes holder,
     }
 }
 
-/* Words that the number of a result stands for; NULL: there are none but its text. */
+/* The text for the number of a result. NULL: the result's own text is enough. */
 static const char *detail_of(const struct kernel_result *result, char out[PROTOCOL_DETAIL]) {
     if (result->code == TN_R_EXISTS && result->number > 0) {
         (void)snprintf(out, PROTOCOL_DETAIL, "the pool exists with other options; %s differs",
@@ -512,7 +512,8 @@ static void value_lease(struct protocol_writer *w, const struct kernel_lease_vie
     protocol_pair_time(w, "until", until_ms);
 }
 
-/* The deadline of a lease is for users who may see the lease; a cooldown is the value's own. */
+/* The deadline of a lease is only for users who may see the lease; the end of a cooldown belongs to
+ * the value. */
 static uint64_t value_until(const struct kernel_value_view *view, bool seen) {
     bool held = view->has_lease && !kernel_state_terminal(view->lease.state);
     return held && !seen ? 0 : view->until_ms;
@@ -520,7 +521,7 @@ static uint64_t value_until(const struct kernel_value_view *view, bool seen) {
 
 void protocol_render_value_row(struct protocol_writer *w, const struct kernel_value_view *view,
                                bool seen) {
-    uint64_t more = view->last - view->value.number; /* which are both 0 in a set */
+    uint64_t more = view->last - view->value.number; /* both are 0 in a set */
     protocol_write_map(w, 8);
     protocol_write_text(w, "value");
     protocol_render_value(w, &view->value);

@@ -32,8 +32,8 @@ void protocol_render_result(struct protocol_writer *w, const struct protocol_com
  * `values`. False: it is another result or there is little room, and nothing was written. */
 bool protocol_render_quick(struct protocol_writer *w, const struct kernel_result *result,
                            bool values);
-/* BUSY, with the holder of the lease that is in the way. Without it the lease is not told either: it is
- * for users who may see it. */
+/* BUSY with the holder of the lease on the value. Without the holder the lease is left out, too: it
+ * is only for users who may see it. */
 void protocol_render_busy(struct protocol_writer *w, const struct protocol_command *row,
                           const struct kernel_result *result, struct tn_bytes holder);
 /* A refusal that never reached the log, or of a read. `detail` NULL: the result's own text. */

@@ -10,7 +10,7 @@
 #define QUICK_ROOM 384u
 
 struct word {
-    const char *bulk; /* with its head and its end */
+    const char *bulk; /* with the length before it and the CRLF after it */
     uint32_t len;
 };
 

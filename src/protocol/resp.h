@@ -25,25 +25,25 @@
 
 /* Zero before each request. */
 struct protocol_parser {
-    uint32_t pos;      /* what has been looked at; from the request's first byte */
+    uint32_t pos;      /* bytes already examined, from the first byte of the request */
     uint32_t elements; /* still to come */
     uint32_t argc;     /* seen so far */
     bool begun;        /* the array's length has been read */
 };
 
 enum protocol_parse {
-    PROTOCOL_MORE,  /* it is not all there yet */
+    PROTOCOL_MORE,  /* the request is incomplete */
     PROTOCOL_READY, /* ret_request says what it is */
-    PROTOCOL_BAD,   /* ret_request->error says why; the connection cannot go on */
+    PROTOCOL_BAD,   /* see ret_request->error; the connection cannot continue */
 };
 
 struct protocol_request {
     uint32_t used;     /* bytes it took */
     uint32_t argc;     /* 0: an empty line, to be ignored. May be more than the capacity */
     const char *error; /* after "Protocol error: " */
-    char got;          /* with that: what was there instead, or 0 */
-    bool foreign;      /* with that: the client speaks another protocol; close without a reply */
-    bool is_line;      /* it came as a line of words, not as an array */
+    char got;          /* for that error: the byte found, or 0 */
+    bool foreign; /* for that error: the client speaks another protocol; close without a reply */
+    bool is_line; /* a line of words, not an array */
 };
 
 /* Looks for one request at the start of data[0..len). Arguments point into data, those of an inline
@@ -90,10 +90,10 @@ void protocol_write_json(struct protocol_writer *w, const void *text, size_t len
 void protocol_write_rendered(struct protocol_writer *w, const void *bytes, size_t len);
 /* A line: text must have no CR or LF. */
 void protocol_write_simple(struct protocol_writer *w, const char *text);
-/* Any bytes: what is not printable becomes a question mark, so that nothing can end the line. In
- * JSON a string: what HTTP answers instead of errors is in render.h. */
+/* Writes any bytes as an error. What is not printable becomes a question mark, so that nothing can
+ * end the line. In JSON it is a string; render.h has the errors of HTTP. */
 void protocol_write_error(struct protocol_writer *w, const char *text);
-/* A number in JSON: for what is small by nature. */
+/* A number in JSON, only for values that are always small. */
 void protocol_write_integer(struct protocol_writer *w, int64_t number);
 /* Beyond what an integer can be, it is a bulk string of digits. In JSON always a string: readers
  * there keep 53 bits of a number. */

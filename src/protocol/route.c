@@ -37,7 +37,7 @@ static bool segment_decode(struct tn_bytes raw, struct tn_writer *out, struct tn
     return !out->overflow;
 }
 
-/* "/a/b%2Fc": two segments. One that is empty is none of ours. */
+/* Splits a path such as "/a/b%2Fc" into its two segments. Empty segments are refused. */
 static enum protocol_route_code path_split(struct tn_bytes raw, struct tn_writer *out,
                                            struct path *ret_path) {
     uint32_t at = 0;

@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "protocol/table_forms.h"
 
-/* What every row must say: its id, its words, who serves it, who may ask for it, what it is about. */
+/* The mandatory fields of a row: id, words, kind, role, subject. */
 #define ROW(name, first, second, its_kind, its_role, its_subject)                           \
     .id = PROTOCOL_##name, .word = (first), .sub = (second), .word_len = sizeof(first) - 1, \
     .sub_len = sizeof(second) - 1, .since = "0.1.0", .kind = PROTOCOL_##its_kind,           \

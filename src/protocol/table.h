@@ -7,9 +7,9 @@
 
 #include "kernel/command.h"
 
-/* The roles that may use a command; each has the rights of those before it. */
+/* The roles that may use a command. Each has the rights of those before it. */
 enum protocol_role {
-    PROTOCOL_NOBODY, /* in particular: also who has not logged in */
+    PROTOCOL_NOBODY, /* everyone, including clients that have not logged in */
     PROTOCOL_READER,
     PROTOCOL_HOLDER,
     PROTOCOL_OPERATOR,
@@ -30,27 +30,27 @@ enum protocol_subject {
     PROTOCOL_OF_NONE,    /* nothing that a user can be limited to, or a token proves the right */
     PROTOCOL_OF_POOL,    /* the pools that it names; a limited user must name one */
     PROTOCOL_OF_LEASE,   /* the lease that it names, or whatever lease has the value it names */
-    PROTOCOL_OF_RULE,    /* a rule: users who see the pool of sensors */
-    PROTOCOL_OF_SENSOR,  /* a sensor: users who may also act for its holder */
+    PROTOCOL_OF_RULE,    /* a rule: for users who see the pool of sensors */
+    PROTOCOL_OF_SENSOR,  /* a sensor: for users who may also act for its holder */
     PROTOCOL_OF_MANY,    /* leases that it does not name, in any pools */
     PROTOCOL_OF_ALL,     /* all pools and holders: users without limits */
     PROTOCOL_OF_LIST,    /* a list that shows only what the user may see: its handler filters */
 };
 
-/* What else the server and the command line must know of a command before they serve it. */
+/* What the server and the command line must know of a command besides. */
 enum protocol_trait {
     PROTOCOL_LONG = 1 << 0,        /* the reply may have many kilobytes: it waits for a slice */
-    PROTOCOL_SLICED = 1 << 1,      /* it is made in several slices */
-    PROTOCOL_QUICK = 1 << 2,       /* it takes no time worth measuring, as every write */
+    PROTOCOL_SLICED = 1 << 1,      /* the reply is made in several slices */
+    PROTOCOL_QUICK = 1 << 2,       /* takes almost no time, like every write */
     PROTOCOL_SUBSCRIBER = 1 << 3,  /* RESP2: a client that has subscribed may send it */
-    PROTOCOL_PUBSUB = 1 << 4,      /* it begins or ends a subscription */
-    PROTOCOL_AFTER_MULTI = 1 << 5, /* it is served even after MULTI, which is refused */
-    PROTOCOL_DERIVES = 1 << 6,     /* its holder may be *: derived from the metadata */
-    PROTOCOL_DISABLES = 1 << 7,    /* it turns a rule or a sensor off */
+    PROTOCOL_PUBSUB = 1 << 4,      /* begins or ends a subscription */
+    PROTOCOL_AFTER_MULTI = 1 << 5, /* is served even after MULTI, which is refused */
+    PROTOCOL_DERIVES = 1 << 6,     /* the holder may be *, which derives it from the metadata */
+    PROTOCOL_DISABLES = 1 << 7,    /* turns off a rule or a sensor */
     PROTOCOL_PROGRAMS =
-        1 << 8, /* it says which programs the server runs: not for anonymous clients */
+        1 << 8, /* defines programs for the server to run: not for anonymous clients */
     PROTOCOL_OWN_LEASE = 1 << 9,   /* below operator only for the user that the lease belongs to */
-    PROTOCOL_STATE_ONLY = 1 << 10, /* of a sensor it shows the state and not the program */
+    PROTOCOL_STATE_ONLY = 1 << 10, /* shows the state of a sensor, but not its program */
     PROTOCOL_CLI = 1 << 11,      /* the command line offers it though it is about the connection */
     PROTOCOL_CREATES = 1 << 12,  /* HTTP: success has created what the path names */
     PROTOCOL_STREAM = 1 << 13,   /* HTTP: it can be answered as a stream of events */
@@ -87,11 +87,11 @@ enum protocol_bind {
     PROTOCOL_B_GIVEN,
     PROTOCOL_B_RECLAIMED,
     PROTOCOL_B_META,
-    PROTOCOL_B_PAYLOAD, /* of an event, likewise */
+    PROTOCOL_B_PAYLOAD, /* JSON of an event */
     PROTOCOL_B_NOW,
     PROTOCOL_B_POOL,
     PROTOCOL_B_FROM,   /* the pool of a claim: one for the whole request */
-    PROTOCOL_B_AMOUNT, /* how much of it: COUNT n | VALUES n value... */
+    PROTOCOL_B_AMOUNT, /* an amount: COUNT n | VALUES n value... */
     PROTOCOL_B_CLAIM,  /* FROM pool (COUNT n | VALUES n value...), repeated */
     PROTOCOL_B_VALUES, /* value value ... */
     PROTOCOL_B_OPTIONS,
@@ -115,12 +115,12 @@ enum protocol_bind {
     PROTOCOL_B_ACTOR,
     PROTOCOL_B_TEXT,
     PROTOCOL_B_PREFIX, /* of holders */
-    PROTOCOL_B_STEP,   /* of a history: minute or hour */
+    PROTOCOL_B_STEP,   /* the step of a history: minute or hour */
     PROTOCOL_B_MATCH,  /* a pattern for names of pools */
     PROTOCOL_B_SORT,   /* the order of pools */
-    PROTOCOL_B_SCOPES, /* of templates: listed, or left out */
+    PROTOCOL_B_SCOPES, /* scopes of templates: listed or left out */
     PROTOCOL_B_SAMPLES,
-    PROTOCOL_B_TOKEN,    /* as it was issued */
+    PROTOCOL_B_TOKEN,    /* a token */
     PROTOCOL_B_BEARER,   /* the client's own token; over HTTP also in Authorization */
     PROTOCOL_B_TOKEN_ID, /* a token's jti: lease.epoch */
     PROTOCOL_B_SCOPE,
@@ -147,10 +147,10 @@ struct protocol_argument {
     bool multiple;
 };
 
-#define PROTOCOL_ARGUMENTS_MAX 10u /* of one form, and parts of one argument */
+#define PROTOCOL_ARGUMENTS_MAX 10u /* arguments of one form, or parts of one argument */
 
 struct protocol_form {
-    const struct protocol_argument *arguments; /* those without a token first */
+    const struct protocol_argument *arguments; /* arguments without a token come first */
     uint32_t count;
 };
 
@@ -274,14 +274,14 @@ struct protocol_command {
     uint8_t subject; /* enum protocol_subject */
     uint32_t traits; /* of enum protocol_trait */
     struct protocol_form form;
-    struct protocol_form other; /* another way to write it; count 0: none */
+    struct protocol_form other; /* another spelling of the command; count 0: none */
     const char *summary;
     const char *since;
-    const char *method; /* of HTTP; NULL: there is no such route */
+    const char *method; /* of HTTP; NULL: the command has no route */
     const char *path;
-    const char *also_method; /* another route: to the other form, if there is one. NULL: none */
+    const char *also_method; /* a second route, for the other form if there is one; NULL: none */
     const char *also_path;
-    struct protocol_form also_form; /* that route's own names of the fields; count 0: none */
+    struct protocol_form also_form; /* the names of fields on that route; count 0: the same */
     const char *reply; /* the schema in openapi_parts.h of a success over HTTP; NULL: no route */
     const char *example;
 };

@@ -56,7 +56,7 @@ static bool eight_are_printable(uint64_t eight) {
     return ((eight | control | delete) & ones * 0x80) == 0;
 }
 
-/* Eight bytes at a time, the last of them again if need be. */
+/* Checks eight bytes at a time; the last eight may overlap. */
 static bool is_printable(struct tn_bytes name) {
     uint32_t at = 0;
     if (name.len < sizeof(uint64_t)) {
@@ -211,7 +211,8 @@ static bool scan_key(struct scan *s) {
     return true;
 }
 
-/* After a value: closes what ends here, and goes on to the next value if there is one. */
+/* Called after a value: closes objects and arrays that end here, and continues with the next
+ * value. */
 enum after { AFTER_NEXT, AFTER_END, AFTER_BAD };
 
 static enum after scan_after(struct scan *s, uint32_t *objects, uint32_t *depth) {

@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 
-#define PROTOCOL_JSON_DEPTH 16u /* of nested objects and arrays */
+#define PROTOCOL_JSON_DEPTH 16u /* maximum nesting of objects and arrays */
 
 /* The length of the UTF-8 character at the start of `left` bytes (at least 1); 0 if invalid:
  * overlong forms and surrogates are invalid. */

@@ -12,7 +12,7 @@ static const uint8_t *skip_space(const uint8_t *at, const uint8_t *end) {
     return at;
 }
 
-/* From the quote that begins it to behind the one that ends it. */
+/* From the opening quote to behind the closing one. */
 static const uint8_t *skip_string(const uint8_t *at, const uint8_t *end) {
     at++;
     while (at < end && *at != '"') {
@@ -113,7 +113,7 @@ static void utf8_write(struct tn_writer *out, uint32_t c) {
     tn_write_raw(out, bytes, len);
 }
 
-/* Behind \u: one code unit, or a pair of them. Returns how many bytes it took, 0 for what is no
+/* Reads what follows \u: one code unit, or a pair. Returns the bytes consumed; 0: not a
  * character. */
 static uint32_t unicode_read(const uint8_t *at, const uint8_t *end, struct tn_writer *out) {
     uint32_t c = hex4(at);

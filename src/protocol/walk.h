@@ -24,7 +24,7 @@ struct protocol_walk {
 
 /* Iterates over the pairs of an object or the items of an array. */
 struct protocol_walk protocol_walk_of(struct tn_bytes container);
-/* False at the end. ret_key is a string as it is written, empty in an array. */
+/* False at the end. ret_key is a string as written; empty in an array. */
 bool protocol_walk_next(struct protocol_walk *walk, struct tn_bytes *ret_key,
                         struct tn_bytes *ret_value);
 

@@ -10,17 +10,17 @@ enum protocol_given { PROTOCOL_GIVEN_NOT, PROTOCOL_GIVEN_TEXT, PROTOCOL_GIVEN_JS
 /* The field of an argument. */
 struct protocol_field {
     enum protocol_given given;
-    bool list;             /* of "count" and "values": the latter */
+    bool list;             /* if both "count" and "values" are possible: it is "values" */
     bool query;            /* the query may have more items of a list */
     struct tn_bytes value; /* text, or a value in the body */
 };
 
-#define PROTOCOL_OPTIONS_MAX 64u /* of a body; more than a pool has */
+#define PROTOCOL_OPTIONS_MAX 64u /* maximum options in a body; a pool has fewer */
 
 struct protocol_words {
     const struct protocol_route *route;
     const struct protocol_http *http;
-    struct protocol_field fields[PROTOCOL_ARGUMENTS_MAX]; /* as the form's arguments */
+    struct protocol_field fields[PROTOCOL_ARGUMENTS_MAX]; /* in the order of the form's arguments */
     struct tn_writer scratch;
     struct tn_bytes *argv;
     uint32_t argc, capacity;
@@ -38,7 +38,7 @@ __attribute__((format(printf, 3, 4))) bool protocol_words_refuse(struct protocol
 /* For quoting the start of client data in a message. */
 #define PROTOCOL_SHOWN(bytes) (int)((bytes).len < 40 ? (bytes).len : 40), (const char *)(bytes).at
 
-/* The argument that a field of this name is for; the form's count: there is none. */
+/* The argument for a field of this name. The form's count: there is none. */
 uint32_t protocol_words_find(const struct protocol_words *w, struct tn_bytes name, bool *ret_list);
 
 /* A key of an object, without escapes; false if it is longer than any name. */

@@ -28,8 +28,8 @@ static bool add_number(struct protocol_words *w, uint32_t number) {
 
 enum accept { ACCEPT_STRING, ACCEPT_NUMBER, ACCEPT_OPTION };
 
-/* What a JSON value says as one word. Numbers are taken as they are written, so none is too large
- * for any reader; the code that reads the word judges it. */
+/* A JSON value as one word. Numbers are copied as written, so none is too large here; the parser of
+ * the word judges it. */
 static bool value_text(struct protocol_words *w, const char *name, struct tn_bytes value,
                        enum accept accept, struct tn_bytes *ret_text) {
     static const char *const needs[] = {[ACCEPT_STRING] = "a string",
@@ -157,7 +157,7 @@ static bool add_values(struct protocol_words *w, struct tn_bytes array) {
            add_number(w, array_count(array)) && array_items(w, "values", array);
 }
 
-/* The arguments of the query that are for argument `i`: how many, or all of them as words. */
+/* The values in the query for argument `i`: their number, or all of them added as words. */
 static uint32_t query_items(struct protocol_words *w, uint32_t i, bool add) {
     uint32_t count = 0;
     for (uint32_t q = 0; q < w->http->query_count; q++) {
