@@ -16,7 +16,7 @@ struct etcd_lookup {
     atomic_int users;
     atomic_bool done;
     int fd;
-    int result; /* of getaddrinfo; valid with `addresses` after done */
+    int result; /* result of getaddrinfo; valid with `addresses` after `done` */
     struct etcd_endpoint endpoint;
     struct etcd_addresses addresses;
 };

@@ -45,9 +45,10 @@ struct etcd_lookup;
 
 /* NULL if it cannot be started. */
 struct etcd_lookup *etcd_lookup_begin(const struct etcd_endpoint *endpoint);
-/* Readable once the lookup is over; owned by it. */
+/* A descriptor, owned by the lookup, that becomes readable when the lookup is complete. */
 int etcd_lookup_fd(const struct etcd_lookup *lookup);
-/* False: not yet. Else the addresses, or why there are none: borrowed, from the system's table. */
+/* False: not yet. Otherwise the addresses, which the lookup owns, or why there are none, as a
+ * static text. */
 bool etcd_lookup_done(struct etcd_lookup *lookup, struct etcd_addresses *ret_addresses,
                       const char **ret_error);
 /* The thread, if it is still waiting, ends by itself. */

@@ -17,7 +17,7 @@ struct etcd_arena {
 
 void etcd_arena_init(struct etcd_arena *arena, size_t max);
 
-/* Aligned for anything, not cleared; NULL if the limit or the machine has no more. */
+/* Aligned for any type, not cleared. NULL: the limit or the machine's memory is exhausted. */
 void *etcd_arena_take(struct etcd_arena *arena, size_t bytes);
 
 /* count * bytes, cleared. */

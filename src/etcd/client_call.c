@@ -101,8 +101,8 @@ bool client_calls_dispatch(struct etcd_client *client) {
 
 /* ---- Ending ---- */
 
-/* The slot is free before `done` runs, so that `done` may use it: the stream's message stays valid
- * only as long as no other request does, and it has been decoded into the arena by then. */
+/* The slot is free before `done` runs, so that `done` may use it. The stream's message is valid
+ * only until the next request uses the stream; it has been decoded into the arena before. */
 static void call_finish(struct etcd_client *client, struct client_call *call,
                         struct etcd_answer *answer) {
     char message[ETCD_MESSAGE_MAX];

@@ -84,7 +84,7 @@ void client_answered(struct etcd_client *client) {
     client->trouble_text[0] = '\0';
 }
 
-/* The endpoint is no good: the next one, after a pause if none of them was. */
+/* Leaves the endpoint for the next one, after a pause if all of them have failed. */
 static void endpoint_failed(struct etcd_client *client, unsigned endpoint, enum etcd_reason reason,
                             const char *text) {
     char message[ETCD_MESSAGE_MAX];
@@ -167,7 +167,7 @@ static void follow_leader(struct etcd_client *client) {
     }
 }
 
-/* The lane's member has said of itself what it is. */
+/* The member of the lane has reported its state. */
 static void better_judge(struct etcd_client *client) {
     struct client_lane *better = &client->lanes[LANE_BETTER];
     if (better->leader != better->member_id || client_has_watches(client)) {
@@ -229,7 +229,7 @@ static bool lane_is_silent(const struct etcd_client *client, const struct client
            client->now_ms - lane->heard_ms >= client->options.silence_ms;
 }
 
-/* A lane that is ready: true if something was sent or the lane is no more. */
+/* Works on a ready lane. True: something was sent, or the lane was closed. */
 static bool lane_look(struct etcd_client *client, unsigned kind) {
     struct client_lane *lane = &client->lanes[kind];
     if (etcd_link_is_closing(lane->link)) {

@@ -29,8 +29,8 @@ struct client_call {
     enum etcd_verb verb;
     uint64_t order; /* of submission */
     uint64_t deadline_ms;
-    uint64_t connection;  /* that it was sent on */
-    uint64_t token_count; /* which token it was sent with */
+    uint64_t connection;  /* number of the connection on which it was sent */
+    uint64_t token_count; /* number of the token with which it was sent */
     bool again;           /* sent a second time, with a new token */
     etcd_done *done;
     void *ctx;
@@ -51,21 +51,21 @@ struct client_watch {
 
 /* A connection and the member behind it. */
 struct client_lane {
-    struct etcd_link *link; /* NULL: there is none */
+    struct etcd_link *link; /* NULL: there is no connection */
     unsigned endpoint;
     uint64_t connection; /* 0: not ready yet */
     uint64_t member_id, leader;
     int64_t db_bytes;
     char version[ETCD_VERSION_MAX + 1];
-    struct client_call probe; /* of the member's status */
+    struct client_call probe; /* the call for the member's status */
     uint64_t probe_next_ms;
-    uint64_t heard_ms; /* when something last came, or was last expected from now on */
+    uint64_t heard_ms; /* when bytes last arrived, or when the client began to expect them */
     uint64_t drain_by_ms;
 };
 
 enum client_lane_kind {
     LANE_ACTIVE, /* takes calls and watches */
-    LANE_BETTER, /* on its way to the leader; will be ACTIVE */
+    LANE_BETTER, /* connecting to the leader; becomes ACTIVE */
     LANE_OLD,    /* was ACTIVE; its last calls end there */
     LANE_COUNT
 };

@@ -20,12 +20,12 @@ static void watch_finish(struct client_watch *watch, enum etcd_reason reason,
     watch->watched(watch->ctx, &news);
 }
 
-/* etcd ended it by a message of its own. */
+/* etcd has ended the watch by a message of its own. */
 static void watch_canceled(struct client_watch *watch, const struct etcd_news *news) {
     struct etcd_client *client = watch->client;
     enum etcd_reason reason = etcd_verdict_cancel(news->message, news->compact_revision > 0);
     if (reason == ETCD_DENIED && client->options.user != NULL) {
-        /* Also what etcd says of a token that it does not know any more. */
+        /* etcd also says this about a token that it no longer knows. */
         client_token_bad(client, watch->token_count);
     }
     if (reason == ETCD_SERVER) {

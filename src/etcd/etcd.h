@@ -39,7 +39,7 @@
 #define ETCD_CALLS_MAX 16u
 #define ETCD_WATCHES_MAX 8u
 #define ETCD_COMPARES_MAX 16u /* of one transaction */
-#define ETCD_OPS_MAX 32u      /* of one branch of a transaction */
+#define ETCD_OPS_MAX 32u      /* maximum operations of one branch of a transaction */
 #define ETCD_MESSAGE_MAX 256u /* bytes of a message for people, with its NUL */
 #define ETCD_NEVER UINT64_MAX
 
@@ -48,8 +48,9 @@ enum etcd_outcome {
     ETCD_DONE,           /* carried out; a transaction: the compares held */
     ETCD_COMPARE_FAILED, /* a transaction only: a compare failed, `otherwise` was carried out */
     ETCD_SURELY_NOT,     /* not carried out, and it never will be */
-    /* Perhaps carried out, perhaps not, perhaps later; a read: no answer. With ETCD_NOSPACE: carried
-     * out or not, but not later, so that a linearizable read tells. */
+    /* The call may have been carried out, or may be carried out later; a read has no answer. With
+     * ETCD_NOSPACE: it may have been carried out, but will not be later, so a linearizable read
+     * resolves the doubt. */
     ETCD_DOUBT,
 };
 
@@ -128,15 +129,15 @@ struct etcd_range {
     struct etcd_keys keys;
     int64_t revision;  /* 0: the newest */
     uint32_t limit;    /* 0: all */
-    bool serializable; /* what this member has, perhaps old; else linearizable */
+    bool serializable; /* the state of this member, which may be old; otherwise linearizable */
     bool keys_only;
 };
 
 enum etcd_verb {
     ETCD_TXN,
     ETCD_RANGE,
-    ETCD_COMPACT, /* forget what is older than `revision` */
-    ETCD_STATUS,  /* of the member this client is connected to */
+    ETCD_COMPACT, /* drops what is older than `revision` */
+    ETCD_STATUS,  /* the status of the member to which this client is connected */
 };
 
 struct etcd_request {
@@ -153,7 +154,7 @@ struct etcd_request {
 struct etcd_header {
     uint64_t cluster_id;
     uint64_t member_id;
-    int64_t revision; /* of the store, when the member answered */
+    int64_t revision; /* revision of the store when the member answered */
     uint64_t raft_term;
 };
 
@@ -181,10 +182,10 @@ struct etcd_op_answer {
 };
 
 struct etcd_status {
-    struct tn_bytes version; /* of the server, "3.4.23" */
+    struct tn_bytes version; /* version of the server, such as "3.4.23" */
     int64_t db_bytes;        /* the size of its file, which the quota limits */
-    int64_t db_bytes_used;   /* what a defragmentation would leave */
-    uint64_t leader;         /* member id; 0: it knows none */
+    int64_t db_bytes_used;   /* the size after a defragmentation */
+    uint64_t leader;         /* member id; 0: the member knows no leader */
     uint64_t raft_index;
     bool learner;
 };
@@ -193,9 +194,9 @@ struct etcd_answer {
     enum etcd_verb verb;
     enum etcd_outcome outcome;
     enum etcd_reason reason; /* ETCD_NONE if done or compare failed */
-    int grpc_status;         /* as the member said it; -1: it did not */
-    const char *message;     /* for people; one line, "" if there is none */
-    uint64_t connection;     /* which one answered, for etcd_watch_options; 0: none did */
+    int grpc_status;         /* as sent by the member; -1: none was sent */
+    const char *message;     /* one line for people; "" if there is none */
+    uint64_t connection;     /* the connection that answered, for etcd_watch_options; 0: none did */
 
     /* If done or compare failed: */
     struct etcd_header header;
@@ -220,16 +221,16 @@ struct etcd_watch_options {
 
 struct etcd_change {
     bool deleted;
-    struct etcd_kv kv; /* of a deleted key: the key and mod_revision only */
+    struct etcd_kv kv; /* for a deleted key, only the key and mod_revision */
 };
 
 enum etcd_news_kind {
     ETCD_WATCH_CREATED,
     ETCD_WATCH_CHANGES,
-    /* Nothing new up to header.revision. Members before 3.4.25 can say so too early while the watch
-     * catches up: a sign of life, not a position to go on from. */
+    /* Nothing new up to header.revision. Members before 3.4.25 may say so too early while the watch
+     * catches up, so it is a sign of life, not a position to continue from. */
     ETCD_WATCH_PROGRESS,
-    ETCD_WATCH_ENDED, /* the last news; the watch is no more */
+    ETCD_WATCH_ENDED, /* the last message; the watch has ended */
 };
 
 struct etcd_news {
@@ -240,7 +241,7 @@ struct etcd_news {
     bool partial;             /* more changes of the last revision follow in the next news */
     enum etcd_reason reason;  /* ETCD_WATCH_ENDED */
     int64_t compact_revision; /* with ETCD_COMPACTED: the oldest revision that can be watched */
-    const char *message;      /* for people, "" if there is none */
+    const char *message;      /* for people; "" if there is none */
 };
 
 typedef void etcd_watched(void *ctx, const struct etcd_news *news);
@@ -252,10 +253,10 @@ typedef void etcd_watched(void *ctx, const struct etcd_news *news);
 struct etcd_info {
     uint64_t connection;                /* 0: none is ready */
     char endpoint[128];                 /* the current one, or the one being tried */
-    uint64_t member_id;                 /* of the member behind it; 0: not known yet */
-    uint64_t leader;                    /* as that member last said; 0: none or not known */
-    int64_t db_bytes;                   /* as that member last said */
-    char version[ETCD_VERSION_MAX + 1]; /* of that member; "": not known yet */
+    uint64_t member_id;                 /* id of the member; 0: not known yet */
+    uint64_t leader;                    /* according to that member; 0: none, or not known */
+    int64_t db_bytes;                   /* according to that member */
+    char version[ETCD_VERSION_MAX + 1]; /* version of that member; "": not known yet */
     uint64_t connects;                  /* connections that became ready */
     uint64_t doubts;                    /* calls that ended in doubt */
     enum etcd_reason trouble; /* why the last attempt to connect failed; ETCD_NONE: connected */
@@ -285,14 +286,14 @@ struct etcd {
     const struct etcd_verbs *verbs;
 };
 
-/* Takes a call. TN_OK: `done` will run. TN_OVERLOAD: ETCD_CALLS_MAX are under way. TN_INVALID: larger
- * than the client's request_bytes_max. TN_NOMEM. */
+/* Submits a call. TN_OK: `done` will be called. TN_OVERLOAD: ETCD_CALLS_MAX calls are in flight.
+ * TN_INVALID: larger than the client's request_bytes_max. TN_NOMEM. */
 static inline enum tn_status etcd_submit(struct etcd *etcd, const struct etcd_request *request,
                                          uint64_t deadline_ms, etcd_done *done, void *ctx) {
     return etcd->verbs->submit(etcd, request, deadline_ms, done, ctx);
 }
 
-/* Begins a watch; `watched` tells the rest. Results as for etcd_submit. */
+/* Begins a watch; `watched` receives the rest. Results as for etcd_submit. */
 static inline enum tn_status etcd_watch(struct etcd *etcd, const struct etcd_watch_options *options,
                                         etcd_watched *watched, void *ctx, uint64_t *ret_watch) {
     return etcd->verbs->watch(etcd, options, watched, ctx, ret_watch);
@@ -308,8 +309,8 @@ static inline void etcd_watch_cancel(struct etcd *etcd, uint64_t watch) {
     etcd->verbs->watch_cancel(etcd, watch);
 }
 
-/* Goes to the next endpoint at the next step, for a caller that distrusts this member. Calls under
- * way end in doubt, watches end. */
+/* Leaves this member for the next endpoint at the next step, for a caller that distrusts it. Calls
+ * in flight end in doubt, watches end. */
 static inline void etcd_leave(struct etcd *etcd) {
     etcd->verbs->leave(etcd);
 }

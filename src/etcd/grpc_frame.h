@@ -13,8 +13,8 @@
 #define ETCD_FRAME_PREFIX 5u
 
 enum etcd_frame_state {
-    ETCD_FRAME_MORE,       /* the message goes on, or has not begun */
-    ETCD_FRAME_WHOLE,      /* it is whole: look at it, then etcd_frame_next */
+    ETCD_FRAME_MORE,       /* the message is incomplete, or has not begun */
+    ETCD_FRAME_WHOLE,      /* the message is complete: use it, then call etcd_frame_next */
     ETCD_FRAME_TOO_LARGE,  /* final, as are those below */
     ETCD_FRAME_COMPRESSED, /* or no frame of gRPC at all */
     ETCD_FRAME_NOMEM,
@@ -25,13 +25,14 @@ struct etcd_frame {
     uint32_t max; /* the largest message that is taken */
     uint8_t prefix[ETCD_FRAME_PREFIX];
     uint32_t prefix_len;
-    uint32_t len;      /* as the prefix says */
-    uint32_t have;     /* of it */
-    uint32_t capacity; /* of `at`; grows with what has come, not with what is announced */
+    uint32_t len;  /* from the prefix */
+    uint32_t have; /* of it */
+    /* Size of `at`; it grows with what has arrived, not with what is announced. */
+    uint32_t capacity;
     uint8_t *at;
 };
 
-/* Keeps the memory that a frame has had before; the first time it is all zero. */
+/* Keeps the memory of an earlier frame. Before the first call, the struct must be zero. */
 void etcd_frame_init(struct etcd_frame *frame, uint32_t max);
 void etcd_frame_free(struct etcd_frame *frame);
 

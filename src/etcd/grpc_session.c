@@ -62,7 +62,7 @@ static void stream_end(struct etcd_stream *stream, enum etcd_end_kind kind) {
     stream->events->end(stream, &stream->end);
 }
 
-/* We do not go on with it: what comes for it later is ignored. */
+/* Gives up the stream: what arrives for it later is ignored. */
 static void stream_abort(struct etcd_stream *stream, enum etcd_end_kind kind) {
     (void)nghttp2_submit_rst_stream(stream->session->http, NGHTTP2_FLAG_NONE, stream->id,
                                     NGHTTP2_CANCEL);
@@ -108,7 +108,7 @@ static int on_header(nghttp2_session *http, const nghttp2_frame *frame, const ui
     return 0;
 }
 
-/* Delivers whole messages; false when the stream has ended or is no more the owner's. */
+/* Delivers complete messages. False: the stream has ended, or its owner has detached it. */
 static bool take_message(struct etcd_stream *stream, nghttp2_session *http, int32_t id) {
     switch (stream->frame.state) {
     case ETCD_FRAME_MORE:
@@ -218,7 +218,8 @@ static ssize_t on_read(nghttp2_session *http, int32_t id, uint8_t *out, size_t m
     struct etcd_stream *stream = stream_of(http, id);
     (void)ctx;
     if (stream == NULL || stream != source->ptr) {
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* detached: the reset is under way */
+        /* The owner has detached the stream; the reset is being sent. */
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
     size_t left = stream->out.len - stream->out_at;
     size_t len = left < max ? left : max;

@@ -24,7 +24,7 @@ struct etcd_stream;
 struct etcd_stream_events {
     /* A watch only: one message; borrowed. */
     void (*message)(struct etcd_stream *stream, struct tn_bytes message);
-    /* The stream is no more. A unary call that got a message has it in stream->frame (WHOLE). */
+    /* The stream has ended. If a unary call got a message, it is in stream->frame (WHOLE). */
     void (*end)(struct etcd_stream *stream, const struct etcd_end *end);
 };
 
@@ -34,16 +34,16 @@ struct etcd_stream {
     bool streaming;
     const char *path;
     const char *token; /* or NULL */
-    bool needs_leader; /* a member that knows no leader refuses it at once */
+    bool needs_leader; /* a member that knows no leader must refuse it at once */
     struct etcd_buffer out;
 
     /* By the session. */
-    struct etcd_session *session; /* NULL: not under way */
+    struct etcd_session *session; /* NULL: not started */
     struct etcd_stream *next, **link;
     int32_t id;
     size_t out_at; /* sent of `out` */
     bool deferred; /* nothing to send for the moment */
-    bool sent;     /* something of it has been sent */
+    bool sent;     /* a part of it has been sent */
     struct etcd_frame frame;
     struct etcd_end end;
 };
@@ -56,7 +56,7 @@ struct etcd_session_options {
 
 /* NULL without memory. */
 struct etcd_session *etcd_session_new(const struct etcd_session_options *options);
-/* No stream may be under way: etcd_session_end first. */
+/* No stream may be active: call etcd_session_end first. */
 void etcd_session_free(struct etcd_session *session);
 
 /* Bytes from the server. False: it broke the rules of HTTP/2; milder faults end the session, once
@@ -67,17 +67,18 @@ bool etcd_session_output(struct etcd_session *session, uint8_t *out, size_t max,
 bool etcd_session_wants_output(const struct etcd_session *session);
 
 bool etcd_session_is_ready(const struct etcd_session *session);   /* the server's settings came */
-bool etcd_session_is_closing(const struct etcd_session *session); /* it takes no more streams */
-bool etcd_session_is_over(const struct etcd_session *session);    /* nothing to say or to hear */
+bool etcd_session_is_closing(const struct etcd_session *session); /* accepts no more streams */
+/* Has nothing more to send or receive. */
+bool etcd_session_is_over(const struct etcd_session *session);
 unsigned etcd_session_streams(const struct etcd_session *session);
-/* What the server or the library said of the failure, "" if nothing. */
+/* The reason for the failure that the server or the library gave; "" if none. */
 const char *etcd_session_error(const struct etcd_session *session);
 
-/* Puts a request on its way; false without memory or if the session takes no more. */
+/* Starts a request. False: out of memory, or the session accepts no more. */
 bool etcd_session_start(struct etcd_session *session, struct etcd_stream *stream);
 /* A watch: asks for its progress; of no effect while the request before it is still being sent. */
 void etcd_session_ask_progress(struct etcd_stream *stream);
-/* Resets the stream without an event; of no effect on one that is not under way. */
+/* Resets the stream without calling its owner. Does nothing if it is not active. */
 void etcd_session_detach(struct etcd_stream *stream);
 /* Ends all streams: LOST, or UNSENT for those of which nothing was sent. */
 void etcd_session_end(struct etcd_session *session);

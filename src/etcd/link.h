@@ -26,14 +26,14 @@ struct etcd_link_options {
 
 /* NULL without memory. */
 struct etcd_link *etcd_link_open(const struct etcd_link_options *options);
-/* Ends the streams that are still under way. */
+/* Ends the streams that are still active. */
 void etcd_link_close(struct etcd_link *link);
 
 /* Does what can be done without waiting. True if there is more to do at once. */
 bool etcd_link_step(struct etcd_link *link, uint64_t now_ms);
 /* When to step even if the socket is quiet. */
 uint64_t etcd_link_next_ms(const struct etcd_link *link);
-/* Fills in one descriptor; false if there is none to wait for. */
+/* Fills in one descriptor. False: there is none to wait for. */
 bool etcd_link_poll(const struct etcd_link *link, struct pollfd *out);
 
 /* Whether bytes have come since the last time it was asked. */

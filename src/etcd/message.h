@@ -38,7 +38,8 @@ bool etcd_message_answer(struct etcd_answer *answer, struct etcd_arena *arena, e
 /* Sets everything in news; a response that is none of its kinds is refused. */
 bool etcd_message_news(struct etcd_news *news, struct etcd_arena *arena, struct tn_bytes bytes);
 
-/* The token of an answer to a log-in: borrowed from the arena, NUL-terminated; NULL if there is none. */
+/* The token in the answer to a log-in, NUL-terminated, in the arena's memory. NULL: there is
+ * none. */
 const char *etcd_message_token(struct etcd_arena *arena, struct tn_bytes bytes);
 
 #endif

@@ -13,7 +13,7 @@ static void leave(void *ctx, void *at) {
     (void)at; /* the arena gives everything back at once */
 }
 
-/* The message, or NULL. Nothing of it needs to be freed. */
+/* The message, or NULL. Nothing of it must be freed. */
 static void *unpack(struct etcd_arena *arena, const ProtobufCMessageDescriptor *descriptor,
                     struct tn_bytes bytes) {
     static const uint8_t nothing[1];

@@ -5,7 +5,7 @@
 
 #define NUMBER_MAX 999u
 
-/* One number of at most three digits; *at goes on behind it. */
+/* Reads a number of at most three digits and advances *at. */
 static bool number_read(const char **at, unsigned *ret_number) {
     unsigned number = 0;
     const char *from = *at;
@@ -29,7 +29,7 @@ enum etcd_fitness etcd_version_judge(const char *version) {
     unsigned patch;
     if (!number_read(&version, &major) || !point_read(&version) || !number_read(&version, &minor) ||
         !point_read(&version) || !number_read(&version, &patch)) {
-        return ETCD_UNKNOWN; /* what follows, "-rc.0" or "+git", does not matter */
+        return ETCD_UNKNOWN; /* a suffix such as "-rc.0" or "+git" does not matter */
     }
     if (major < 3 || (major == 3 && minor < 4)) {
         return ETCD_TOO_OLD;

@@ -13,15 +13,15 @@
 
 struct etcd_tls_files {
     const char *ca;          /* PEM; NULL: the system's authorities */
-    const char *certificate; /* of this client, PEM with its chain; NULL: none */
+    const char *certificate; /* this client's, PEM with its chain; NULL: none */
     const char *key;         /* of that certificate, PEM without a passphrase */
 };
 
 enum etcd_tls_result {
     ETCD_TLS_OK,
-    ETCD_TLS_READ,   /* go on when the socket can be read */
-    ETCD_TLS_WRITE,  /* go on when it can be written */
-    ETCD_TLS_CLOSED, /* by the other side, or the connection failed: errno */
+    ETCD_TLS_READ,   /* continue when the socket is readable */
+    ETCD_TLS_WRITE,  /* continue when the socket is writable */
+    ETCD_TLS_CLOSED, /* closed by the other side, or the connection has failed: see errno */
     ETCD_TLS_FAILED, /* TLS itself: the error has been written */
 };
 

@@ -50,7 +50,8 @@ static bool token_is_bad(const struct etcd_end *end) {
 }
 
 static struct etcd_verdict exhausted(const struct etcd_end *end) {
-    if (says(end, "space exceeded")) { /* and perhaps applied; every endpoint would say the same */
+    /* It may have been applied; every endpoint would answer the same. */
+    if (says(end, "space exceeded")) {
         return (struct etcd_verdict){.outcome = ETCD_DOUBT, .reason = ETCD_NOSPACE};
     }
     return surely_not(says(end, "larger than max") ? ETCD_TOO_LARGE : ETCD_BUSY);

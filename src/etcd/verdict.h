@@ -32,12 +32,12 @@
 /* How a stream ended. */
 enum etcd_end_kind {
     ETCD_END_TRAILERS,  /* the server ended it, with or without a status */
-    ETCD_END_UNSENT,    /* nothing of it was sent, or the server says that it did not look at it */
+    ETCD_END_UNSENT,    /* nothing was sent, or the server has not looked at it */
     ETCD_END_RESET,     /* by the server */
     ETCD_END_LOST,      /* with its connection */
     ETCD_END_TIMEOUT,   /* we gave up */
     ETCD_END_TOO_LARGE, /* the answer */
-    ETCD_END_PROTOCOL,  /* what came is not gRPC */
+    ETCD_END_PROTOCOL,  /* the answer is not gRPC */
 };
 
 struct etcd_end {
@@ -61,7 +61,8 @@ struct etcd_verdict etcd_verdict_of(const struct etcd_end *end);
 /* Of a watch that etcd canceled with this text. */
 enum etcd_reason etcd_verdict_cancel(const char *text, bool compacted);
 
-/* grpc-message: %XX to bytes, what is no plain text to '?', cut at the end of `out`. */
+/* Decodes grpc-message: %XX becomes a byte, other unprintable characters become '?'. Cuts at the
+ * end of `out`. */
 void etcd_verdict_message(char out[ETCD_MESSAGE_MAX], const uint8_t *text, size_t len);
 
 /* grpc-status: 0 to 16 in decimal; 2 (unknown) for anything else. */

@@ -20,7 +20,7 @@ void etcd_wait(struct etcd *const *clients, unsigned count, const struct os *os,
     }
     uint64_t now_ms = os->clock_boot_ms(os->ctx);
     uint64_t left_ms = until_ms > now_ms ? until_ms - now_ms : 0;
-    /* An interrupted wait is as good as a wake-up: the caller looks and waits again. */
+    /* An interrupted wait is like a wake-up: the caller checks and waits again. */
     (void)poll(fds, used, left_ms > INT_MAX ? INT_MAX : (int)left_ms);
     now_ms = os->clock_boot_ms(os->ctx);
     for (unsigned i = 0; i < count; i++) {

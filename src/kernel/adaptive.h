@@ -25,7 +25,7 @@ void kernel_meter_drop(struct kernel *k, uint32_t pool);
 /* Brings the pool's rate up to now. No-op for pools that are not sticky. */
 void kernel_meter_advance(struct kernel *k, uint32_t pool);
 void kernel_meter_count(struct kernel *k, uint32_t pool);
-/* The meter at `clock_ms` if no more leases are counted. */
+/* The meter at `clock_ms`, assuming that no more leases are counted. */
 struct kernel_meter_view {
     uint64_t rate_micro;
     uint64_t effective_s;

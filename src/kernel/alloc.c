@@ -296,7 +296,7 @@ void kernel_request_fill(struct kernel *k, const struct request *q) {
     }
 }
 
-/* `next` goes on above the last value that was picked for "any". */
+/* `next` continues above the last value that was picked for "any". */
 static void rotors_turn(struct kernel *k, const struct request *q) {
     for (uint32_t i = 0; i < q->claim_count; i++) {
         const struct claim_plan *plan = &k->plan_claims[i];
@@ -455,7 +455,7 @@ uint64_t kernel_request_deadline(const struct kernel *k, const struct request *q
     return deadline_given(k, q, root_at(k)->now_ms, 0);
 }
 
-/* A holder has one lease in a sticky pool. BUSY: the one that it has is about to end. */
+/* A holder has one lease in a sticky pool. BUSY: that lease is about to end. */
 static enum tn_result sticky_check(struct kernel *k, const struct request *q) {
     uint32_t pool = k->plan_claims[0].pool;
     if (!kernel_pool_option(k, pool, KERNEL_OPTION_STICKY)) {
@@ -522,7 +522,7 @@ static enum tn_result grant_check(const struct kernel *k, struct request *q) {
 
 static enum tn_result grant_new(struct kernel *k, struct request *q) {
     due_apply(k, q);
-    if (k->names_freed != q->names_freed) { /* what ended may have taken the name with it */
+    if (k->names_freed != q->names_freed) { /* expiring leases may have freed the name */
         q->holder = kernel_index_text(k, TEXT_NAME, q->c->holder);
     }
     enum tn_result code = q->import ? kernel_import_known(k, q, TN_NONE) : TN_R_OK;
@@ -579,8 +579,9 @@ static enum tn_result request_run(struct kernel *k, struct request *q) {
 
 /* ---- judging ---- */
 
-/* Whether the pool stays as it is when a command at `now_ms` claims values of it: nothing is due, and
- * no cold value is forgotten. The rate of a sticky pool can free its offline leases at once. */
+/* Whether a command at `now_ms` that claims values finds the pool as it is: nothing is due, and
+ * no cold value must be forgotten. The rate of a sticky pool can make its offline leases due at
+ * once. */
 static bool pool_is_settled(const struct kernel *k, uint32_t pool, uint64_t now_ms) {
     const struct pool *p = pool_at(k, pool);
     uint32_t unused;

@@ -128,7 +128,8 @@ static void check_lease(struct check *c, uint32_t slot) {
         count++;
     }
     bool empty = l->state == KERNEL_WAITING ||
-                 kernel_state_terminal((enum kernel_state)l->state); /* it may have waited */
+                 /* It may have been a waiting lease. */
+                 kernel_state_terminal((enum kernel_state)l->state);
     expect(c, count == l->member_count && (count > 0 || empty), "a lease is incomplete", slot);
     expect(c, kernel_index_lease(k, l->lsn) == slot, "a lease is not found by its id", slot);
     expect(c, l->lsn <= root_at(k)->lsn && l->epoch > 0, "a lease is from the future", slot);

@@ -5,20 +5,20 @@
 
 #include "kernel/state.h"
 
-#define JUDGED_VALUES 16u /* of the largest request that kernel_judge looks at */
+#define JUDGED_VALUES 16u /* values of the largest request that kernel_judge judges */
 
 struct request {
     const struct kernel_command *c;
     struct kernel_result *result;
     bool reserve;
     bool import;
-    bool judged; /* by kernel_judge: nothing may change */
+    bool judged; /* called by kernel_judge: nothing may change */
     uint32_t claim_count;
     uint32_t total;
     uint32_t lease;
     uint32_t holder;      /* known name or TN_NONE */
     uint32_t user;        /* the same; of a waiting lease, and for the quota */
-    uint64_t names_freed; /* by the kernel when the holder was looked up */
+    uint64_t names_freed; /* names freed by the kernel when the holder was looked up */
     struct kernel_terms terms;
 };
 

@@ -131,8 +131,8 @@ struct kernel_command {
     uint8_t role;
     uint64_t deadline_ms;
     uint32_t edition;
-    uint64_t created_ms, seen_ms, offline_ms; /* of an import; 0: not given */
-    uint64_t given_values, reclaimed;         /* of a pool's past */
+    uint64_t created_ms, seen_ms, offline_ms; /* for an import; 0: not given */
+    uint64_t given_values, reclaimed;         /* the past of a pool */
     struct tn_bytes meta;
     struct tn_bytes pool;
     struct tn_bytes claims; /* encoded, without the count */

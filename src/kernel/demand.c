@@ -66,7 +66,7 @@ static enum tn_result room_check(const struct kernel *k, enum kernel_table_id ta
         chunks += tn_text_chunks(c->name.len);
     }
     if (kernel_index_text(k, TEXT_TRIGGER, c->trigger) == TN_NONE) {
-        /* A changed trigger holds the new one before it lets go the old one. */
+        /* A change of the trigger takes the new one before it releases the old one. */
         if (tn_table_room(&k->tables[TABLE_TRIGGER]) == 0) {
             return TN_R_DEMAND_FULL;
         }
@@ -113,7 +113,7 @@ static uint32_t tombstone_find(const struct kernel *k, const struct tombstone *w
     return TN_NONE;
 }
 
-/* The one of which nothing new was said for the longest time. */
+/* The one whose last news is the oldest. */
 static uint32_t tombstone_oldest(const struct kernel *k) {
     uint32_t oldest = 0;
     for (uint32_t i = 1; i < k->tables[TABLE_TOMBSTONE].used; i++) {
@@ -137,11 +137,11 @@ static void tombstone_put(struct kernel *k, const struct tombstone *tombstone) {
     tombstone_mut(k, slot)->lsn = root_at(k)->lsn;
 }
 
-/* What the newest words about a rule are, whether it is there or not; revisions are 0 if none is
- * known. */
+/* What is known about a rule, whether it exists or not. Revisions are 0 if none is known. */
 struct known {
-    uint64_t placed;   /* of its trigger, or of its end */
-    uint64_t revision; /* of all; if it is newer than `placed`, that one said `enabled` */
+    uint64_t placed; /* the latest revision of its trigger, or of its deletion */
+    /* The latest revision of all; if it is newer than `placed`, it has set `enabled`. */
+    uint64_t revision;
     bool enabled;
 };
 
@@ -229,7 +229,8 @@ static void rule_meta_drop(struct kernel *k, uint32_t slot) {
     }
 }
 
-/* A command without metadata leaves what is there; empty metadata is none. False: it was so already. */
+/* A command without metadata leaves the existing metadata; an empty one removes it. False: nothing
+ * changes. */
 static bool rule_meta_set(struct kernel *k, uint32_t slot, const struct kernel_command *c) {
     uint32_t meta1 = rule_at(k, slot)->meta1;
     if (!(c->fields & KERNEL_F_META) ||

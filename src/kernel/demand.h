@@ -19,17 +19,18 @@ struct rule {
  * the deletion must not recreate the rule. A change of `enabled` can arrive before the creation. */
 struct tombstone {
     uint64_t digest[2];
-    uint64_t revision; /* of the deletion; 0: unknown */
-    uint64_t said;     /* of the early change of `enabled`; 0: none, else at least `revision` */
-    uint64_t enabled;  /* the value of that change */
-    uint64_t lsn;      /* of the last update of this record */
+    uint64_t revision; /* revision of the deletion; 0: unknown */
+    /* Revision of the early change of `enabled`; 0: none, otherwise at least `revision`. */
+    uint64_t said;
+    uint64_t enabled; /* the value of that change */
+    uint64_t lsn;     /* LSN of the last update of this record */
 };
 
 struct sensor {
     uint32_t ref;
     uint32_t trigger;
     uint32_t spec;
-    uint32_t prev, next; /* of the same trigger */
+    uint32_t prev, next; /* rules of the same trigger */
     uint32_t in_use;
     uint32_t enabled;
     uint32_t reserved;

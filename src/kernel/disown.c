@@ -86,7 +86,7 @@ static void job_step(struct kernel *k, uint32_t slot) {
     }
 }
 
-/* A disown that is continued is still the work of the user who asked for it. */
+/* The steps of a disown count as commands of the user who requested it. */
 static void job_author(struct kernel *k, uint32_t slot) {
     const struct job *j = job_at(k, slot);
     k->author = (struct kernel_author){.actor = tn_bytes_of(j->actor, j->actor_len),

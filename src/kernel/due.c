@@ -6,7 +6,7 @@
  * does unbounded work. */
 #include "kernel/waiting.h"
 
-#define NEXT_FREE_LOOK 16u /* entries of a tree looked at to tell when a value comes free */
+#define NEXT_FREE_LOOK 16u /* entries of a tree examined to find when a value becomes free */
 
 /* A grace counts from the deadline, not from when it was noticed: authority ended at the deadline.
  * */
@@ -35,7 +35,7 @@ bool kernel_due_lease(struct kernel *k, uint32_t lease) {
         kernel_lease_move(k, lease, lease_due(k, l) ? CAUSE_EXPIRE : CAUSE_FORCE, 0);
         return true;
     }
-    /* At most two rounds: a lapse into a grace that is over, too. */
+    /* At most two rounds: expiry into a grace that is over, too. */
     for (unsigned round = 0; lease_due(k, l); round++) {
         TN_ASSERT(round < 2);
         changed = true;
@@ -43,7 +43,7 @@ bool kernel_due_lease(struct kernel *k, uint32_t lease) {
         case KERNEL_ACTIVE:
             lapse(k, lease);
             break;
-        case KERNEL_WAITING: /* unattended, it has a deadline of its own */
+        case KERNEL_WAITING: /* an unattended waiter has a deadline of its own */
             kernel_lease_move(k, lease,
                               l->deadline_ms < waiter_at(k, l->waiter)->until_ms ? CAUSE_ABANDON
                                                                                  : CAUSE_WAITED,
@@ -149,7 +149,7 @@ static uint64_t entry_frees_at(const struct kernel *k, uint32_t ref, uint64_t co
     }
     const struct lease *l = lease_at(k, ref);
     if (l->state == KERNEL_WAITING) {
-        return 0; /* it has no values */
+        return 0; /* a waiting lease has no values */
     }
     uint64_t grace_s = l->state == KERNEL_ACTIVE ? l->grace_s : 0;
     return l->deadline_ms + kernel_seconds_ms(grace_s) + cooldown_ms;
@@ -181,7 +181,7 @@ uint64_t kernel_due_next_free(const struct kernel *k, uint32_t pool) {
     for (unsigned tree = 0; tree < 2; tree++) {
         best = tree_next_free(k, &k->clocks[2 * (size_t)pool + tree], cooldown_ms, best);
     }
-    if (pool_at(k, pool)->mixed > 0) { /* some of those are this pool's */
+    if (pool_at(k, pool)->mixed > 0) { /* some of the leases that span pools are in this pool */
         best = tree_next_free(k, &k->clocks[2 * (size_t)kernel_clock_mixed(k)], cooldown_ms, best);
     }
     return best;

@@ -27,14 +27,14 @@
     X(SENSOR_SET, "sensor.set")                                                             \
     X(SENSOR_DELETED, "sensor.deleted")                                                     \
     X(DEMAND_CHANGED, "demand.changed") /* a trigger's enabled rules became or left zero */ \
-    X(SENSOR_EMITTED, "sensor.emitted") /* by a sensor's run, with its token */             \
+    X(SENSOR_EMITTED, "sensor.emitted") /* by a run of a sensor, with its token */          \
     X(SENSOR_STARTED, "sensor.started") /* from here on: reports of the supervisor */       \
     X(SENSOR_STOPPED, "sensor.stopped")                                                     \
     X(SENSOR_CRASHED, "sensor.crashed")                                                     \
     X(SENSOR_ERROR, "sensor.error")                                                         \
     X(SENSOR_START_FAILED, "sensor.start_failed")                                           \
     X(LEASE_WAITING, "lease.waiting")                                                       \
-    X(USER_ADDED, "user.added") /* of users: the name and, as the number, the role */       \
+    X(USER_ADDED, "user.added") /* users: the name, and the role as the number */           \
     X(USER_CHANGED, "user.changed")                                                         \
     X(USER_DELETED, "user.deleted")
 
@@ -58,7 +58,7 @@ struct kernel_event {
     uint64_t epoch;
     uint64_t deadline_ms; /* 0: none */
     struct tn_bytes holder;
-    struct tn_bytes previous; /* of a rekeyed lease: the previous holder; else empty */
+    struct tn_bytes previous; /* the previous holder of a rekeyed lease; otherwise empty */
     struct tn_bytes user;
     struct tn_bytes actor; /* the user whose command did it; empty: the anonymous user, or time */
     struct tn_bytes note;  /* the REASON that the actor gave; or empty */
@@ -66,12 +66,12 @@ struct kernel_event {
     const struct kernel_value *values;
     uint32_t value_count;
     uint64_t number;         /* demand: enabled rules now; disowned: leases released */
-    struct tn_bytes trigger; /* of an event emitted by a sensor; else empty */
+    struct tn_bytes trigger; /* for an event emitted by a sensor; otherwise empty */
     /* Of a rule's event, for watchers only: its trigger and, if another one, its trigger before. They are
      * no part of the recorded event. */
     struct tn_bytes demand, demand_before;
     struct tn_bytes
-        payload; /* of a sensor's event: JSON, which the kernel does not parse; or empty */
+        payload; /* JSON of a sensor's event, which the kernel does not parse; or empty */
 };
 
 #endif

@@ -37,8 +37,8 @@ static bool holder_is(const struct kernel *k, const struct kernel_command *c,
            tn_text_equal(&k->tables[TABLE_TEXT], name_at(k, l->holder)->text, c->holder);
 }
 
-/* Whether the lease is nobody's but the supervisor's, and this is not the supervisor. One that has
- * ended is past harm, and its pool may be gone. */
+/* Whether only the supervisor may change the lease, and this is not the supervisor. An ended lease
+ * needs no protection, and its pool may not exist any more. */
 static bool lease_barred(const struct kernel *k, const struct kernel_command *c, uint32_t lease) {
     return !(c->rights & KERNEL_RIGHT_SUPERVISOR) &&
            !kernel_state_terminal((enum kernel_state)lease_at(k, lease)->state) &&
@@ -135,7 +135,7 @@ void kernel_run_touch(struct kernel *k, const struct kernel_command *c,
     l->grace_s = (uint32_t)terms.grace_s;
     uint64_t deadline = kernel_terms_deadline(k, &terms, l->ttl_s, l->created_ms, l->deadline_ms);
     if (l->state == KERNEL_ACTIVE) {
-        l->deadline_ms = deadline; /* no transition: the common case is this and no more */
+        l->deadline_ms = deadline; /* not a transition; most renewals end here */
         kernel_clock_lease(k, lease);
     } else {
         kernel_lease_move(k, lease, CAUSE_TOUCH, deadline);
@@ -201,8 +201,8 @@ static bool lease_runs(const struct kernel *k, uint32_t lease, struct tn_bytes r
     return false;
 }
 
-/* Changes nothing: the event is all there is, told only while the run has its authority. Whose
- * token it came with was judged at the edge, which says so by the supervisor's right. */
+/* Changes nothing: there is only the event, and only while the run has its authority. The server
+ * has judged the token, which the supervisor's right shows. */
 void kernel_run_emit(struct kernel *k, const struct kernel_command *c,
                      struct kernel_result *result) {
     uint32_t lease;
@@ -222,7 +222,7 @@ void kernel_run_emit(struct kernel *k, const struct kernel_command *c,
         result->code = TN_R_TOO_LARGE;
         result->number = KERNEL_META_MAX;
     } else {
-        TN_ASSERT(k->event_index == 0); /* whoever emits is told its event's id by its LSN alone */
+        TN_ASSERT(k->event_index == 0); /* the client finds its event by the LSN alone */
         kernel_event_sensor(k, KERNEL_EVENT_SENSOR_EMITTED, c, c->trigger);
         kernel_result_lease(k, lease, result);
     }
@@ -234,10 +234,10 @@ static enum tn_result revoke_check(const struct kernel *k, const struct kernel_c
                                    uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
     if ((c->fields & KERNEL_F_AFTER) != 0 && lease_barred(k, c, lease)) {
-        return TN_R_DENIED; /* its end would come by the clock, dead or not */
+        return TN_R_DENIED; /* its end would come by the clock, whether the run is dead or not */
     }
     if ((c->fields & KERNEL_F_EPOCH) != 0 && c->epoch != l->epoch) {
-        return TN_R_STALE; /* meant for an authority that is over, not for the one now */
+        return TN_R_STALE; /* meant for an authority that has ended */
     }
     return kernel_state_terminal((enum kernel_state)l->state) ? TN_R_STATE : TN_R_OK;
 }
@@ -302,9 +302,9 @@ enum tn_result kernel_lease_check(const struct kernel *k, const struct kernel_co
     }
 }
 
-/* Whether the lease may go to this holder: a disown under way, its own lease in a sticky pool. The
- * holder itself may get a new token, but not while it is disowned: the lease would move in front of
- * the job's walk and stay behind. */
+/* Whether the lease may go to this holder: not during a disown, nor if the holder has a lease in
+ * the sticky pool. The holder itself may get a new token, but not while it is being disowned,
+ * because the lease would move behind the job's position in the list and be left over. */
 static enum tn_result rekey_allowed(struct kernel *k, uint32_t lease, uint32_t holder) {
     const struct lease *l = lease_at(k, lease);
     for (uint32_t m = l->first_member; m != TN_NONE; m = member_at(k, m)->next) {

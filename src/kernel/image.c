@@ -86,7 +86,7 @@ static void record_load(const struct kernel *k, uint32_t table, const uint8_t *f
     uint32_t bytes = k->load_bytes[table];
     uint32_t ours = k->tables[table].record_bytes;
     memset(to, 0, ours);
-    if (table == TABLE_POOL && bytes == BASE_POOL_BYTES) { /* it had no slots in reserve */
+    if (table == TABLE_POOL && bytes == BASE_POOL_BYTES) { /* this version had no reserved slots */
         memcpy(to, from, offsetof(struct pool, counters) + BASE_COUNTER_BYTES);
         from += offsetof(struct pool, counters) + BASE_COUNTER_BYTES;
         memcpy(to + offsetof(struct pool, policy.of), from, BASE_OPTION_BYTES);

@@ -57,7 +57,8 @@ enum tn_result kernel_import_check(const struct kernel *k, const struct request 
     bool sticky = kernel_pool_option(k, k->plan_claims[0].pool, KERNEL_OPTION_STICKY) != 0;
     for (uint32_t i = 0; i < q->claim_count; i++) {
         if (k->plan_claims[i].any) {
-            return refuse(q->result, TN_R_BAD_REQUEST, i); /* which value, is what it tells */
+            /* The refusal names the value by its index. */
+            return refuse(q->result, TN_R_BAD_REQUEST, i);
         }
     }
     if (!times_agree(k, q->c) || (q->c->offline_ms != 0 && !sticky)) {
@@ -105,7 +106,7 @@ enum tn_result kernel_import_known(struct kernel *k, const struct request *q, ui
 
 /* ---- the lease ---- */
 
-/* A pool without a lease of its own renews by what was left, as for any other ttl. */
+/* A pool without a lease of its own renews by the time that was left, as for any ttl. */
 static uint32_t ttl_left(const struct kernel *k, const struct request *q) {
     if (q->terms.lease_s != 0 || !(q->c->fields & KERNEL_F_DEADLINE)) {
         return 0;

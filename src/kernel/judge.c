@@ -24,7 +24,7 @@ static bool is_unknown(const struct kernel *k, struct kernel_lease_id id, uint64
     return id.lsn <= root_at(k)->lsn && (oldest == TN_NONE || !history_ends(k, oldest, now_ms));
 }
 
-/* Whether the lease is at `now_ms` as it is now. */
+/* Whether the lease will be the same at `now_ms`. */
 static bool is_settled(const struct kernel *k, uint32_t lease, uint64_t now_ms) {
     const struct lease *l = lease_at(k, lease);
     if (kernel_state_terminal((enum kernel_state)l->state)) {

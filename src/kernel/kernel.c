@@ -3,7 +3,7 @@
 #include "kernel/state.h"
 #include "kernel/waiting.h"
 
-#define HOUSEKEEPING 4u /* old operations and ended leases let go with each command */
+#define HOUSEKEEPING 4u /* old operations and ended leases removed with each command */
 
 static kernel_verb_run *const verbs[KERNEL_VERB_COUNT] = {
     [KERNEL_VERB_TICK] = kernel_run_tick,
@@ -119,7 +119,7 @@ static void tables_copy(const struct kernel *from, struct kernel *to) {
         const struct tn_table *old = &from->tables[i];
         struct tn_table *t = &to->tables[i];
         if (old->live == 0) {
-            continue; /* also where the size of a record changes */
+            continue; /* also if the size of a record changes */
         }
         memcpy(t->base, old->base, (size_t)old->used * old->record_bytes);
         t->used = old->used;
@@ -299,8 +299,9 @@ static void operation_run(struct kernel *k, const struct kernel_command *c, stru
     kernel_op_end(k, c, encoded, user, result);
 }
 
-/* Whatever the command freed serves the lines, in a bounded step. Not before all waiters of a log that was
- * taken over or restored are marked as unattended: none of their clients is there. */
+/* Serves the lines after a command that freed values, in a bounded step. Not before all waiters of
+ * a log that was taken over or restored are marked as unattended, because none of their clients is
+ * connected. */
 static void lines_serve(struct kernel *k, const struct kernel_command *c) {
     bool time = c->verb == KERNEL_VERB_TICK || c->verb == KERNEL_VERB_SWEEP;
     bool unattends = c->verb == KERNEL_VERB_UNATTEND && (c->fields & KERNEL_F_LEASE) == 0;

@@ -55,7 +55,7 @@ void kernel_sink_set(struct kernel *kernel, kernel_sink *sink);
 struct kernel_entry {
     uint64_t lsn;            /* the previous one + 1, or more where the log skipped positions */
     uint64_t now_ms;         /* not before the last one */
-    struct tn_bytes encoded; /* as logged: the operation table keeps its digest */
+    struct tn_bytes encoded; /* as logged; the operation table stores its digest */
     const struct kernel_command *command; /* decoded from `encoded` */
 };
 
@@ -97,7 +97,8 @@ uint64_t kernel_shard(const struct kernel *kernel);
 const struct kernel_limits *kernel_limits_of(const struct kernel *kernel);
 uint64_t kernel_edition(const struct kernel *kernel);
 
-/* The waiting leases whose clients are there. Those of a log that was taken over are not (UNATTEND). */
+/* The number of waiting leases whose clients are connected. In a log that was taken over, none is
+ * (UNATTEND). */
 uint64_t kernel_attended(const struct kernel *kernel);
 
 /* The earliest time at which a tick would have an effect; UINT64_MAX: never in the current state.
@@ -151,8 +152,8 @@ enum tn_result kernel_values_scan(const struct kernel *kernel, struct tn_bytes p
                                   enum kernel_value_state state, uint64_t *cursor, uint32_t effort,
                                   struct kernel_value_view *out, uint32_t capacity,
                                   uint32_t *ret_count);
-/* One of them: OK, BAD_VALUE, or as above. The last lease of a value that has none is looked for among
- * the latest KERNEL_LAST_LOOKED values of ended leases. */
+/* One value: OK, BAD_VALUE, or as above. For a value without a lease, its last lease is searched
+ * among the latest KERNEL_LAST_LOOKED values of ended leases. */
 #define KERNEL_LAST_LOOKED 16384u
 enum tn_result kernel_value_read(const struct kernel *kernel, struct tn_bytes pool,
                                  const struct kernel_requested *requested,
@@ -179,7 +180,7 @@ uint64_t kernel_sensors_scan(const struct kernel *kernel, uint64_t cursor,
                              struct kernel_sensor_view *ret_view, bool *ret_found);
 uint64_t kernel_rules_scan(const struct kernel *kernel, uint64_t cursor,
                            struct kernel_rule_view *ret_view, bool *ret_found);
-/* The next enabled rule of the trigger, as above, after looking at no more than `effort` rules. */
+/* The next enabled rule of the trigger, examining at most `effort` rules. */
 uint64_t kernel_trigger_rules_scan(const struct kernel *kernel, struct tn_bytes trigger,
                                    uint64_t cursor, uint32_t effort,
                                    struct kernel_rule_view *ret_view, bool *ret_found);

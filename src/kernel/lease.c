@@ -66,7 +66,7 @@ struct kernel_lease_id kernel_lease_id_of(const struct kernel *k, const struct l
     return (struct kernel_lease_id){.shard = shard_at(root_at(k), l->lsn), .lsn = l->lsn};
 }
 
-/* An ended lease whose time in history is over counts as gone, whether or not it was swept. */
+/* Whether an ended lease has left history, even if it has not been removed yet. */
 bool kernel_history_over(const struct kernel *k, const struct lease *l) {
     uint64_t keep_ms = kernel_seconds_ms(kernel_limit(k, KERNEL_LIMIT_HISTORY_SECONDS));
     return root_at(k)->now_ms - l->ended_ms >= keep_ms;
@@ -213,7 +213,7 @@ static void grant_remove(struct kernel *k, uint32_t pool, uint32_t holder) {
     }
 }
 
-/* True if none of its values is counted per holder, as far as one look can tell. */
+/* True if none of its values is counted per holder, as far as one check can tell. */
 static bool untracked(const struct kernel *k, const struct lease *l) {
     return l->pool != TN_NONE && !pool_at(k, l->pool)->tracked;
 }
@@ -377,7 +377,7 @@ static void counters_end(struct kernel *k, uint32_t pool, const struct lease *l)
     }
 }
 
-/* Those who wait for a value of the pool may get one. */
+/* Waiters for a value of the pool may be granted one. */
 static void line_moves(struct kernel *k, uint32_t pool) {
     if (k->tables[TABLE_WAITER].live > 0) {
         kernel_line_stir(k, pool);
@@ -389,7 +389,8 @@ static void member_end(struct kernel *k, uint32_t member) {
     struct member *m = member_mut(k, member);
     TN_ASSERT(m->state == MEMBER_HELD);
     uint32_t pool = m->pool;
-    line_moves(k, pool); /* of a sticky pool also if the value rests: the holder may have another */
+    /* In a sticky pool also if the value rests, because the holder may get another one. */
+    line_moves(k, pool);
     uint64_t cooldown_s = kernel_pool_option(k, pool, KERNEL_OPTION_COOLDOWN);
     if (cooldown_s == 0) {
         kernel_value_free(k, member);
@@ -432,7 +433,7 @@ static void values_fetch(const struct kernel *k, const struct lease *l) {
 
 static void lease_end(struct kernel *k, uint32_t lease) {
     const struct lease *l = lease_at(k, lease);
-    kernel_user_count(k, lease, -1); /* of one that waited: no values */
+    kernel_user_count(k, lease, -1); /* a waiting lease has no values */
     kernel_lease_grants_remove(k, lease);
     kernel_lists_end(k, lease);
     kernel_lease_unlink(k, lease);
@@ -480,7 +481,7 @@ void kernel_lease_move(struct kernel *k, uint32_t lease, enum kernel_cause cause
     l->epoch += row->epoch_up;
     l->bits = (uint8_t)((l->bits & ~LEASE_REASON_MASK) | row->reason);
     if (cause != CAUSE_REKEY) {
-        l->bits &= (uint8_t)~LEASE_LAG; /* it is offline no more, or from now on */
+        l->bits &= (uint8_t)~LEASE_LAG; /* it is no longer offline, or begins to be */
     }
     if (cause == CAUSE_LAPSE) {
         l->bits |= LEASE_GRACE;

@@ -44,7 +44,7 @@ static bool filter_matches(const struct kernel *k, const struct filter *f, uint3
         return false;
     }
     if (l->state == KERNEL_WAITING && f->pool != TN_NONE && f->state != KERNEL_WAITING) {
-        return false; /* it has no value of the pool */
+        return false; /* the lease has no value of the pool */
     }
     bool state_ok = f->state == KERNEL_NO_STATE ? !ended : l->state == f->state;
     return state_ok && (f->holder == TN_NONE || l->holder == f->holder) &&
@@ -92,7 +92,7 @@ static uint64_t chain_leases(const struct kernel *k, const struct filter *f, uin
     return page->count < count ? slots[page->count] : 0;
 }
 
-/* The same of an index: its entries from `cursor` on, at most `effort` of them. */
+/* The same for an index: at most `effort` entries from `cursor` on. */
 static uint64_t tree_leases(const struct kernel *k, const struct filter *f,
                             const struct tn_timer_root *root, uint64_t cursor, uint32_t effort,
                             struct page *page) {
@@ -139,7 +139,8 @@ static void walk_past(struct walk *walk, uint64_t place) {
     walk->at = place + 1;
 }
 
-/* The next member that owns a number, from `at` on; TN_NONE: none, and the walk is over. */
+/* The next member that owns a number, from `at` on. TN_NONE: there is none, and the walk has
+ * ended. */
 static uint32_t walk_range(struct walk *walk) {
     uint64_t value;
     if (walk->over || !kernel_used_next(walk->k, walk->pool, walk->at, UINT64_MAX, &value)) {
@@ -207,7 +208,7 @@ static uint64_t pool_leases(const struct kernel *k, const struct filter *f, uint
     struct filter rest = *f;
     struct walk walk = {.k = k, .pool = f->pool, .at = cursor, .effort = effort};
     uint32_t found = 0;
-    rest.pool = TN_NONE; /* which they are in */
+    rest.pool = TN_NONE; /* the leases are in these pools */
     walk.set = kernel_pool_option(k, f->pool, KERNEL_OPTION_KIND) == KERNEL_SET;
     while (!walk.over && walk.effort > 0 && found < capacity) {
         walk.effort--;

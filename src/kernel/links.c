@@ -11,7 +11,7 @@
 
 #define ORDINAL_MAX (UINT64_MAX / 2)
 
-/* Which field tells that a record is in use. */
+/* The field that shows that a record is in use. */
 #define USE_TABLE(X)              \
     X(LEASE, lease, state)        \
     X(MEMBER, member, state)      \
@@ -116,7 +116,7 @@ static const struct link_row links[] = {
 
 #define LINK_COUNT (sizeof links / sizeof links[0])
 
-/* What is counted on the way. */
+/* Counts made while the records are checked. */
 struct census {
     uint64_t used[TABLE_COUNT]; /* records in use; chunks that texts have */
     uint64_t ended, ended_members, lease_members;
@@ -577,7 +577,7 @@ bool kernel_links_good(const struct kernel *k) {
     }
     for (unsigned i = 0; i < TABLE_COUNT; i++) {
         if (census.used[i] != k->tables[i].live) {
-            return false; /* a record in use is in the free chain, or one that is not is lost */
+            return false; /* a record in use is in the free chain, or a free one is not */
         }
     }
     return root_agrees(k) && pools_agree(k) && meters_agree(k) && leases_agree(k, &census) &&

@@ -6,7 +6,8 @@ static bool waiter_used(const struct kernel *k, uint32_t slot) {
     return slot < k->tables[TABLE_WAITER].used && waiter_at(k, slot)->until_ms != 0;
 }
 
-/* Its wants are its own, for different pools, all of them live; *left bounds all wants together. */
+/* Whether its wants are its own and for different live pools. *left bounds the number of all wants
+ * together. */
 static bool wants_agree(const struct kernel *k, uint32_t slot, uint64_t *left) {
     uint32_t first = waiter_at(k, slot)->first_want;
     for (uint32_t i = first; i != TN_NONE; i = want_at(k, i)->next) {

@@ -91,7 +91,7 @@ static bool wanted(const struct look *look, enum kernel_value_state state) {
 /* ---- a range ---- */
 
 /* The next used number in at..to and its owner. TN_NONE: there is none up to *ret_number, which is
- * `to`, or less if the effort ran out. */
+ * `to`, or less if the effort was used up. */
 static uint32_t owner_next(struct look *look, uint64_t to, uint64_t *ret_number) {
     uint64_t from = look->at;
     uint64_t number;
@@ -237,7 +237,7 @@ static uint32_t last_lease(const struct look *look, uint64_t value) {
     return TN_NONE;
 }
 
-/* Of a pool that is there: its kernel_value_resolve says which one is meant. */
+/* For an existing pool: kernel_value_resolve finds the requested value. */
 static enum tn_result number_find(const struct look *look, const struct kernel_requested *requested,
                                   uint64_t *ret_number) {
     enum kernel_format format = (enum kernel_format)look->policy->of[KERNEL_OPTION_FORMAT];

@@ -186,8 +186,8 @@ static uint64_t chunks_most(const struct kernel *k, const struct kernel_command 
            result_chunks_most(values, (c->fields & KERNEL_F_WAIT) != 0);
 }
 
-/* Room in the tables once the oldest entries that are over at `now_ms` are let go, as each command
- * does with a few of them. Looks at a bounded number: the rest goes with later commands. */
+/* The room in the tables after removing the oldest entries that have expired at `now_ms`, as each
+ * command does with a few of them. Examines a bounded number; later commands remove the others. */
 #define ADMIT_LOOK 64u
 
 struct op_room {
@@ -278,7 +278,7 @@ static void queue_add(struct kernel *k, uint32_t slot) {
     root->op_tail = slot;
 }
 
-/* What a waiting lease's answer can take beyond what is written now. */
+/* The chunks that the answer to a waiting lease may need in addition to those in use. */
 static uint64_t chunks_aside(const struct kernel *k, const struct waiter *w, uint32_t op) {
     uint64_t most = result_chunks_most(w->total, true);
     uint64_t now = tn_text_chunks(tn_text_len(&k->tables[TABLE_OP_TEXT], op_at(k, op)->result));

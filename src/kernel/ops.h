@@ -14,12 +14,12 @@ enum tn_result kernel_op_begin(struct kernel *k, const struct kernel_command *co
 /* After it: remembers the result. */
 void kernel_op_end(struct kernel *k, const struct kernel_command *command, struct tn_bytes encoded,
                    uint32_t user, const struct kernel_result *result);
-/* The answer to a waiting lease, in place of the one that it waits. */
+/* Replaces the remembered answer WAITING of a waiting lease by its final answer. */
 void kernel_op_answer(struct kernel *k, const struct waiter *waiter,
                       const struct kernel_result *result);
 /* True if the entry's result can be given again; of one that was loaded. */
 bool kernel_op_readable(const struct kernel *k, uint32_t slot);
-/* Lets go operations whose time is over, at most `budget`. */
+/* Removes at most `budget` expired operations. */
 void kernel_op_purge(struct kernel *k, uint32_t budget);
 
 #endif

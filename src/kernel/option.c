@@ -160,7 +160,8 @@ static bool option_parse(enum kernel_option_type type, const char *text, uint64_
     }
 }
 
-/* "10.0.0.0/24". A bit behind the prefix is a mistake: the writer meant another span. */
+/* Parses "10.0.0.0/24". A bit behind the prefix is an error, because another span may have been
+ * meant. */
 static bool prefix_parse(const char *text, size_t len, size_t slash, struct kernel_span *ret_span) {
     uint64_t bits;
     uint64_t lo;

@@ -25,7 +25,7 @@ bool kernel_option_format(const struct kernel_policy *policy, const char *name, 
 void kernel_option_show(const struct kernel_policy *policy, unsigned option, char *out,
                         size_t capacity);
 
-/* The name of a field of metadata, and the i-th field of a pool's identity_fields; 0: no more. */
+/* The name of a field of metadata; the i-th field of a pool's identity_fields (0: no more). */
 const char *kernel_identity_name(enum kernel_identity_field field);
 enum kernel_identity_field kernel_identity_field_at(uint64_t fields, unsigned i);
 

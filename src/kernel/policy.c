@@ -258,7 +258,7 @@ uint64_t kernel_policy_size(const struct kernel_policy *policy) {
     uint64_t size = 0;
     for (uint64_t i = 0; kernel_policy_span_at(policy, i, &span); i++) {
         uint64_t last = span.hi - span.lo;
-        size += last == UINT64_MAX ? last : last + 1; /* that large, it is the only one */
+        size += last == UINT64_MAX ? last : last + 1; /* a span of this size is the only one */
     }
     return size;
 }

@@ -29,8 +29,8 @@ uint64_t kernel_pool_size(const struct kernel *k, uint32_t pool) {
     return kernel_policy_size(policy);
 }
 
-/* The next excluded part of the range; both are sorted. *exclude and *span are the places in them,
- * from 0. False: there is none left. */
+/* The next excluded part of the range; both lists are sorted. *exclude and *span are positions in
+ * them, from 0. False: there is none left. */
 static bool excluded_part(const struct kernel_policy *policy, uint64_t *exclude, uint64_t *span,
                           struct kernel_span *ret_part) {
     struct kernel_span in;
@@ -168,8 +168,8 @@ static void ref_drop(struct kernel *k, uint32_t pool) {
     p->refs--;
 }
 
-/* The record goes when nothing can ask for it any more; a scope's lets go of its template's, which
- * may then go too. */
+/* Frees the record when nothing can refer to it any more. A scope then releases its template, which
+ * may be freed, too. */
 static void pool_free_if_unused(struct kernel *k, uint32_t pool) {
     while (pool != TN_NONE) {
         const struct pool *p = pool_at(k, pool);
@@ -245,7 +245,7 @@ void kernel_pool_drop_empty(struct kernel *k) {
     for (uint32_t i = 0; i < k->empty_count; i++) {
         struct pool *p = pool_mut(k, k->empty_scopes[i]);
         if (p->state == POOL_FREE) {
-            continue; /* a POOL DROP of the scope that it emptied itself: the record is gone */
+            continue; /* POOL DROP of a scope that became empty by it: the record has been freed */
         }
         TN_ASSERT(p->empty_listed);
         p->empty_listed = 0;
@@ -271,7 +271,7 @@ static enum tn_result scope_record(struct kernel *k, uint32_t template, struct t
     }
     if (old != TN_NONE && pool_at(k, old)->template == template) {
         TN_ASSERT(pool_at(k, old)->state == POOL_DROPPED);
-        /* A policy that it had of its own in an earlier life is over. */
+        /* Its own policy ended when the scope was dropped. */
         memset(&pool_mut(k, old)->policy, 0, sizeof(struct kernel_policy));
         pool_reset(pool_mut(k, old));
         *ret_pool = old;
@@ -281,7 +281,7 @@ static enum tn_result scope_record(struct kernel *k, uint32_t template, struct t
         return TN_R_NAMES_FULL;
     }
     if (old != TN_NONE) {
-        pool_unmap(k, old); /* of an earlier template of that name */
+        pool_unmap(k, old); /* a scope of an earlier template of that name */
     }
     *ret_pool = pool_new(k, name, template, NULL);
     return TN_R_OK;
@@ -313,8 +313,8 @@ enum tn_result kernel_pool_scope(struct kernel *k, uint32_t template, struct tn_
 
 /* ---- the verbs ---- */
 
-/* Creating a pool that is there: declarations may be repeated. The result of a difference says
- * which option, counted from 1. */
+/* Creating an existing pool: declarations may be repeated. If options differ, the result tells
+ * which one, counted from 1. */
 static void create_again(const struct kernel *k, uint32_t pool, const struct kernel_policy *policy,
                          uint64_t fault, struct kernel_result *result) {
     unsigned differs = kernel_policy_differs(policy, &pool_at(k, pool)->policy);
@@ -385,8 +385,8 @@ static enum tn_result span_unused(const struct kernel *k, uint32_t pool, uint64_
     return TN_R_OK;
 }
 
-/* The first part of `span` from *from on that the policy does not have; false: there is none left.
- * */
+/* The first part of `span` from *from on that the policy does not have. False: there is none
+ * left. */
 static bool part_removed(const struct kernel_policy *next, struct kernel_span span, uint64_t *from,
                          struct kernel_span *ret_part) {
     struct kernel_span kept;
@@ -447,12 +447,13 @@ static enum tn_result range_may_change(const struct kernel *k, uint32_t pool,
             if (kernel_pool_is_template(k, pool) || disjoint) {
                 return TN_R_POOL_IN_USE;
             }
-            words = single ? SHRINK_WORDS_MAX : words; /* of one span, each end has its own */
+            /* In a single span, each end has its own limit. */
+            words = single ? SHRINK_WORDS_MAX : words;
             enum tn_result code = span_unused(k, pool, part.lo, part.hi, &words);
             if (code != TN_R_OK) {
                 return code;
             }
-            more = part.hi < span.hi; /* which may be the largest number there is */
+            more = part.hi < span.hi; /* hi may be the largest number */
             from = part.hi + 1;
         }
     }
@@ -527,7 +528,7 @@ static void alter_apply(struct kernel *k, uint32_t pool, const struct kernel_pol
     if (range_changes || exclude_changes || next->of[KERNEL_OPTION_STRATEGY] != KERNEL_COLDEST) {
         kernel_value_cold_forget(k, pool);
     }
-    meters_follow(k, pool); /* by the old terms, up to now */
+    meters_follow(k, pool); /* by the old policy, up to now */
     p->policy = *next;
     if (p->used == 0) {
         p->tracked = kernel_pool_tracks(next) || (scope && pool_at(k, p->template)->tracked);
@@ -541,7 +542,7 @@ static void alter_apply(struct kernel *k, uint32_t pool, const struct kernel_pol
     meters_follow(k, pool);
 }
 
-/* A template's kept scopes get what is not their own. */
+/* The kept scopes of a template take over its options, except those of their own. */
 static void scopes_follow(struct kernel *k, uint32_t template) {
     for (uint32_t i = 0; pool_at(k, template)->kept_scopes > 0 && i < k->tables[TABLE_POOL].used;
          i++) {

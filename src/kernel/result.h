@@ -79,8 +79,10 @@ struct kernel_result {
     enum tn_result code;
     bool replayed; /* answered from the operation table */
     bool
-        has_lease; /* lease, epoch, state, deadline_ms mean something; BUSY: of what is in the way */
-    uint64_t lsn;  /* where this answer was decided */
+        /* Lease, epoch, state and deadline_ms are set; for BUSY, those of the lease on the
+         * value. */
+        has_lease;
+    uint64_t lsn;    /* the position at which this answer was decided */
     uint64_t now_ms; /* at that point */
     struct kernel_lease_id lease;
     uint64_t epoch;
@@ -110,7 +112,7 @@ struct kernel_lease_view {
     struct kernel_lease_id id;
     uint64_t epoch;
     enum kernel_state state;
-    enum kernel_reason reason; /* of the last transition */
+    enum kernel_reason reason; /* reason of the last transition */
     uint64_t deadline_ms;      /* 0: none */
     uint64_t created_ms, last_seen_ms, offline_since_ms, ended_ms;
     uint64_t ended_lsn;  /* the command that ended it; 0: none, or not known */
@@ -126,19 +128,21 @@ struct kernel_lease_view {
         waiting_before; /* leases that are served earlier, as in struct kernel_result; in a list:
                                 KERNEL_BEFORE_UNKNOWN */
     enum tn_result waiting_for; /* EXHAUSTED or BUSY: why its values were not granted so far */
-    bool attended;              /* its client is there */
-    char waiting_pool[KERNEL_POOL_MAX + 1]; /* where it is not the first, or its first one */
-    uint32_t slot;                          /* for the calls below, within the same locked read */
+    bool attended;              /* its client is connected */
+    /* The pool in which it is not the first, or its first pool. */
+    char waiting_pool[KERNEL_POOL_MAX + 1];
+    uint32_t slot; /* for the calls below, within the same locked read */
 };
 
 /* A value of a pool; or a span of values of a range that are all available, or all excluded. */
 struct kernel_value_view {
     enum kernel_value_state state;
     struct kernel_value value; /* the first of the span */
-    uint64_t last;             /* of a range: the last one; value.number if it is one value */
-    uint64_t until_ms;         /* the lease's deadline or the end of the cooldown; 0: none */
+    uint64_t last; /* in a range, the last value of the span; equal to value.number for one value */
+    uint64_t until_ms; /* the lease's deadline or the end of the cooldown; 0: none */
     bool has_lease;
-    struct kernel_lease_view lease; /* on it; of a value that has none: the last one, if known */
+    /* The lease on the value; for a value without one, the last lease, if known. */
+    struct kernel_lease_view lease;
 };
 
 /* How long holders of a sticky pool were offline before they came back: upper bounds in seconds, and
@@ -151,7 +155,7 @@ struct kernel_pool_counters {
     uint64_t allocated; /* new leases' values */
     uint64_t returned;  /* sticky returns */
     uint64_t released, expired, revoked;
-    uint64_t reclaimed; /* by expiry or force; of a sticky pool also by release */
+    uint64_t reclaimed; /* leases ended by expiry or force; in a sticky pool also by release */
     uint64_t last_reclaim_count, last_reclaim_ms; /* the count: within one metrics interval */
     uint64_t away_ms;                             /* the sum behind the buckets */
     uint64_t away[KERNEL_AWAY_BUCKETS];
@@ -160,16 +164,16 @@ struct kernel_pool_counters {
 struct kernel_pool_view {
     uint32_t name_len;
     char name[KERNEL_POOL_MAX + 1];
-    struct kernel_policy policy; /* its template's, for a scope */
+    struct kernel_policy policy; /* for a scope, its template's with its own options */
     bool is_scope;
     bool kept;       /* a scope that stays when it is empty */
-    uint64_t own;    /* its own options, as kernel_policy_patch_options has them */
+    uint64_t own;    /* its own options, a bit each as in kernel_policy_patch_options */
     uint32_t scopes; /* of a template */
     /* Values that can be given, and excluded ones in use; of a template: of its scopes together.
      * UINT64_MAX stands for 2^64 and more. */
     uint64_t size;
-    uint64_t excluded;                                     /* and not in use; UINT64_MAX as above */
-    uint64_t free;                                         /* of `size`, not in use */
+    uint64_t excluded; /* excluded values that are not in use; UINT64_MAX as above */
+    uint64_t free;     /* values of `size` that are not in use */
     uint64_t reserved, active, offline, revoking, cooling; /* values, by state */
     uint64_t
         ever_used_free; /* values given before and free now: exact for `lowest`, else a lower bound */
@@ -177,9 +181,10 @@ struct kernel_pool_view {
     uint64_t rate_micro; /* new leases per hour, millionths */
     uint64_t effective_lease_s;
     bool ultra_active, force_zero;
-    uint64_t next_free_ms; /* when a value becomes free by itself; 0: unknown */
+    uint64_t next_free_ms; /* when a value becomes free without a command; 0: unknown */
     uint64_t waiting;      /* leases in line; of a template: places in the lines of its scopes */
-    uint64_t waiting_since_ms; /* of the first in line; 0: the line is empty, or a template's */
+    /* Since when the first in line waits; 0: the line is empty, or the pool is a template. */
+    uint64_t waiting_since_ms;
     /* The earliest passed deadline that the log may not have recorded; the counts are older. 0:
      * none. */
     uint64_t overdue_since_ms;
@@ -199,7 +204,7 @@ struct kernel_user_view {
     uint32_t name_len;
     uint32_t role;       /* from 1 to KERNEL_ROLES */
     uint32_t max_values; /* 0: no quota */
-    uint64_t lsn;        /* of the last change */
+    uint64_t lsn;        /* LSN of the last change */
     char name[KERNEL_USER_MAX + 1];
     char secret[KERNEL_SECRET_MAX + 1];    /* hashed */
     char pools[KERNEL_PATTERNS_MAX + 1];   /* empty: all */

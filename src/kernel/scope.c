@@ -5,7 +5,7 @@ static uint64_t add_up(uint64_t a, uint64_t b) {
     return b > UINT64_MAX - a ? UINT64_MAX : a + b;
 }
 
-/* A template's figures of its kept scopes, after one of them has changed. */
+/* Updates a template's figures of its kept scopes after one of them has changed. */
 void kernel_scope_sum(struct kernel *k, uint32_t template) {
     TN_ASSERT(pool_at(k, template)->template == TN_NONE); /* templates do not nest */
     struct pool *t = pool_mut(k, template);

@@ -60,7 +60,7 @@ static void grant(struct kernel *k, struct request *q) {
     k->author = author;
 }
 
-/* OK: granted. EXHAUSTED or BUSY: not yet. Else the wait is over. */
+/* OK: granted. EXHAUSTED or BUSY: not yet. Otherwise the wait has ended. */
 static enum tn_result grant_try(struct kernel *k, uint32_t waiter, struct kernel_result *result) {
     struct kernel_command c;
     uint8_t holder[KERNEL_HOLDER_MAX];
@@ -90,7 +90,7 @@ static uint32_t serve_first(struct kernel *k, uint32_t pool) {
     uint32_t lease = waiter_at(k, waiter)->lease;
     TN_ASSERT(lease_at(k, lease)->state == KERNEL_WAITING && lease_at(k, lease)->deadline_ms > 0);
     if (lease_at(k, lease)->deadline_ms <= root_at(k)->now_ms) {
-        kernel_line_unlist(k, pool); /* its end is due, and will let the line move on */
+        kernel_line_unlist(k, pool); /* its end is due, after which the line can move */
         return cost;
     }
     if (!first_everywhere(k, waiter, &cost)) {

@@ -83,13 +83,13 @@ struct root {
     uint32_t job_head, job_tail;         /* disowns in progress */
     uint32_t drain_head;                 /* dropped sets whose resources are not all freed yet */
     uint32_t restored_count;
-    uint64_t restored_lsn[KERNEL_RESTORES_MAX]; /* where each generation but the first began */
+    uint64_t restored_lsn[KERNEL_RESTORES_MAX]; /* where each generation except the first began */
     uint64_t pools_live;
     union {
         struct kernel_limits limits;
         uint64_t limit_slots[LIMIT_SLOTS];
     };
-    uint64_t edition; /* of the rules in force; see KERNEL_EDITION */
+    uint64_t edition; /* edition of the rules in force; see KERNEL_EDITION */
     /* Waiting (waiting.h). */
     uint64_t members_waiting;   /* values that waiting leases want: their members have room */
     uint64_t op_chunks_waiting; /* set aside for the answers to them */
@@ -102,7 +102,7 @@ _Static_assert(KERNEL_LIMIT_COUNT <= LIMIT_SLOTS, "a snapshot has a slot for eve
 /* Bits of lease.bits: the reason of the last transition below, flags above. */
 #define LEASE_REASON_MASK 0x0fu
 #define LEASE_GRACE 0x10u         /* revoking because it expired, not by a revoke */
-#define LEASE_TIMER_OFFLINE 0x20u /* its timer entry is in the offline tree */
+#define LEASE_TIMER_OFFLINE 0x20u /* its entry in the timer index is in the offline tree */
 #define LEASE_LAG 0x40u           /* offline, and lag_s counts: an import whose times differ */
 
 _Static_assert(KERNEL_REASON_COUNT <= 16, "a reason fits its bits");
@@ -121,13 +121,13 @@ struct lease {
     uint64_t created_ms;
     uint64_t last_seen_ms; /* offline: also since when, unless LEASE_LAG: a release sets both */
     union {
-        uint32_t grace_s; /* as granted: seconds between deadline and reuse */
-        uint32_t lag_s;   /* with LEASE_LAG: from last_seen_ms to when it went offline */
+        uint32_t grace_s; /* as granted: seconds between the deadline and reuse */
+        uint32_t lag_s;   /* with LEASE_LAG: seconds from last_seen_ms to when it became offline */
         uint32_t waiter;  /* waiting: its waiter */
     };
     uint32_t holder;                   /* name */
     uint32_t holder_prev, holder_next; /* live: the holder's leases; ended: next is history */
-    uint32_t pool;                     /* of all its members, or TN_NONE if they differ */
+    uint32_t pool;                     /* the pool of all its members; TN_NONE: several pools */
     uint32_t first_member;
     uint32_t meta;  /* text or TN_NONE */
     uint32_t user;  /* name or TN_NONE */
@@ -141,10 +141,11 @@ _Static_assert(sizeof(struct lease) == 88, "a lease is 88 bytes");
 
 enum member_state {
     MEMBER_FREE,
-    MEMBER_HELD,    /* of a live lease */
-    MEMBER_COOLING, /* its lease ended, the value is in its cooldown */
-    MEMBER_ENDED,   /* of an ended lease, for reading; the value is free or has another owner */
-    MEMBER_COLD,    /* not of a lease: a freed value that a `coldest` pool remembers */
+    MEMBER_HELD,    /* belongs to a live lease */
+    MEMBER_COOLING, /* its lease has ended, and the value is in its cooldown */
+    /* Belongs to an ended lease, for reading; the value is free or has another owner. */
+    MEMBER_ENDED,
+    MEMBER_COLD, /* not of a lease: a freed value that a `coldest` pool remembers */
 };
 
 struct member {
@@ -176,16 +177,16 @@ struct pool {
     uint32_t template; /* pool whose policy a scope follows, or TN_NONE */
     uint32_t refs;     /* members of any state */
     uint32_t scopes;   /* live scopes of a template */
-    uint32_t meter;    /* of a sticky pool, or TN_NONE */
+    uint32_t meter;    /* for a sticky pool; otherwise TN_NONE */
     uint32_t cold_head, cold_tail, cold_count;
-    uint32_t first_resource; /* of a set, latest first */
+    uint32_t first_resource; /* for a set, the latest first */
     uint32_t drain_next;
     uint8_t state;
     uint8_t tracked;      /* counts values per holder (sticky or max_per_holder) */
     uint8_t empty_listed; /* within one command: is in kernel.empty_scopes */
     uint8_t rotor_set;
-    uint8_t mapped; /* its name finds it: live, or a dropped scope that may come back */
-    uint8_t kept;   /* a scope with a policy of its own, which stays when it is empty */
+    uint8_t mapped; /* its name finds it: it is live, or a dropped scope that may come back */
+    uint8_t kept;   /* a scope with a policy of its own, which is not dropped when it is empty */
     uint8_t reserved[2];
     uint64_t held[KERNEL_REVOKING + 1]; /* values by lease state; index 0 counts cooling ones */
     uint64_t used;                      /* held or cooling; of a template: in all its scopes */
@@ -199,8 +200,8 @@ struct pool {
         uint64_t counter_slots[COUNTER_SLOTS];
     };
     struct kernel_policy
-        policy;   /* of a kept scope: its template's, with its own options in place */
-    uint64_t own; /* of a kept scope: those options, a bit each (KERNEL_OPTION_ALL) */
+        policy;   /* for a kept scope: its template's with its own options in place */
+    uint64_t own; /* for a kept scope: its own options, a bit each (KERNEL_OPTION_ALL) */
     /* Of a template: its kept scopes, what they can give and what they exclude. 2^64 and more is
      * UINT64_MAX. */
     uint64_t kept_scopes, kept_capacity, kept_excluded;
@@ -219,7 +220,7 @@ _Static_assert(sizeof(struct kernel_pool_counters) <= COUNTER_SLOTS * sizeof(uin
 struct resource {
     uint32_t name;
     uint32_t pool;
-    uint32_t member; /* that owns it (held, cooling or cold), or TN_NONE */
+    uint32_t member; /* the member that owns it (held, cooling or cold), or TN_NONE */
     uint32_t prev, next;
     uint32_t refs; /* members of any state */
     uint64_t ordinal;
@@ -250,7 +251,7 @@ struct op {
     uint32_t next;
     uint64_t lsn; /* never 0 in use */
     uint64_t expires_ms;
-    uint64_t digest[2]; /* of the encoded command */
+    uint64_t digest[2]; /* digest of the encoded command */
     uint32_t bits;      /* OP_*, in waiter.h */
     uint32_t waiter1;   /* + 1: the lease that it asked for is still waiting */
 };
@@ -260,7 +261,7 @@ struct job {
     uint32_t pool;   /* or TN_NONE */
     uint32_t cursor; /* next lease to look at, or TN_NONE */
     uint32_t next;
-    uint64_t lsn; /* of the disown; never 0 in use */
+    uint64_t lsn; /* LSN of the disown; never 0 in use */
     uint64_t released;
     /* The author, for the events of later steps. In place: no other table's room depends on it. */
     uint32_t actor_len, note_len;
@@ -272,9 +273,9 @@ struct job {
 struct claim_plan {
     struct tn_bytes name; /* of the pool */
     uint32_t pool;
-    uint32_t asked; /* as written; 0: all values of a returning holder */
+    uint32_t asked; /* as in the command; 0: all values of a returning holder */
     uint32_t count;
-    uint32_t offset; /* of its first member in plan_members */
+    uint32_t offset; /* index of its first member in plan_members */
     bool any;
     struct tn_bytes values;
 };
@@ -318,12 +319,12 @@ struct kernel {
     struct tn_timer_index words;      /* used.c: the words of `taken` that are not zero, in order */
     struct tn_timer_root *word_roots; /* one a pool */
     uint64_t *word_idle;              /* one a pool: a word that is in the tree and zero, + 1 */
-    uint32_t *ended_before;           /* one a lease: of an ended one, the one that ended before */
+    uint32_t *ended_before;           /* for each ended lease, the one that ended before it */
     struct lease_lists lists;
     uint32_t *user_values; /* one a name: values of live leases of the user; see user.c */
 
     struct tn_timer_index lines;      /* attended waiters by (lease lsn, waiter) */
-    struct tn_timer_root *line_roots; /* one a pool, and the last one: all of them */
+    struct tn_timer_root *line_roots; /* one for each pool; the last one has all waiters */
 
     struct tn_timer_index timers;
     struct tn_timer_root *clocks; /* two a pool (the second: offline leases), then the mixed one */
@@ -339,21 +340,23 @@ struct kernel {
     uint32_t *plan_members;
     struct claim_plan *plan_claims;
     struct kernel_value *event_values;
-    struct kernel_value *wait_values; /* of the answer to a waiting lease */
-    uint8_t *wait_claims;             /* of the waiter that is being served */
+    struct kernel_value *wait_values; /* values for the answer to a waiting lease */
+    uint8_t *wait_claims;             /* claims of the waiter being served */
     uint64_t wait_looked;             /* places in lines, by this command; not charged yet */
-    struct kernel_result *answer;     /* to the command that is being applied */
+    struct kernel_result *answer;     /* answer to the command being applied */
     uint8_t *op_buffer;               /* for an encoded result */
     size_t op_buffer_bytes;
-    uint32_t load_version; /* of the program that wrote the snapshot being loaded; 0: ours */
-    uint32_t load_bytes[TABLE_COUNT]; /* of a record in it */
+    /* Of the program that wrote the snapshot being loaded; 0: this version. */
+    uint32_t load_version;
+    uint32_t load_bytes[TABLE_COUNT]; /* bytes of a record in that snapshot */
     uint32_t loaded[TABLE_COUNT];     /* records that a load has brought */
 
-    void *memory; /* of everything above that is neither in a table nor in a stretch of its own */
+    /* Memory of everything above that is neither in a table nor in a stretch of its own. */
+    void *memory;
     size_t memory_bytes;
     void *pieces[KERNEL_PIECES_MAX]; /* those stretches */
     size_t piece_bytes[KERNEL_PIECES_MAX];
-    size_t apart_bytes; /* of all of them */
+    size_t apart_bytes; /* bytes of all of them */
     void *table_memory[TABLE_COUNT];
     size_t table_bytes[TABLE_COUNT];
 };
@@ -502,7 +505,7 @@ void kernel_name_drop(struct kernel *k, uint32_t name);
 /* ---- event.c ---- */
 /* `timed`: no command did it, so the event has no author. */
 void kernel_event_lease(struct kernel *k, enum kernel_event_kind kind, uint32_t lease, bool timed);
-/* Of a value whose cooldown is over: by time. */
+/* The event of a value whose cooldown has ended. */
 void kernel_event_value(struct kernel *k, enum kernel_event_kind kind, uint32_t member);
 void kernel_event_rule(struct kernel *k, enum kernel_event_kind kind, struct tn_bytes id,
                        uint64_t number, struct tn_bytes trigger, struct tn_bytes before);
@@ -530,7 +533,7 @@ static inline uint64_t kernel_clock_min(const struct kernel *k, uint32_t clock) 
 bool kernel_due_lease(struct kernel *k, uint32_t lease);
 /* Brings one value up to now: the lease on it, or its cooldown. */
 void kernel_due_value(struct kernel *k, uint32_t pool, uint64_t value);
-/* Handles entries of one clock that are due, at most *budget of them (stale ones count). */
+/* Handles due entries of one clock, at most *budget of them, including stale ones. */
 void kernel_due_clock(struct kernel *k, uint32_t clock, uint32_t *budget, uint64_t *freed);
 /* All clocks, earliest first; then disowns and drains. */
 void kernel_due_all(struct kernel *k, uint32_t budget, uint64_t *freed);
@@ -551,8 +554,9 @@ bool kernel_value_excluded(const struct kernel_policy *policy, uint64_t value);
 /* Called before the first claim in the pool: a pool that is no longer `coldest` forgets its cold
  * values (so an alter of a template takes effect in its scopes). */
 void kernel_value_prepare(struct kernel *k, uint32_t pool);
-/* A free value by the pool's strategy; false if there is none. Changes nothing but the generator.
- * `cursor` is TN_NONE for the first pick of a claim and is carried through the others. */
+/* Picks a free value by the pool's strategy. False: there is none. Changes nothing but the
+ * generator. `cursor` is TN_NONE for the first pick of a claim and is passed on to the next
+ * ones. */
 bool kernel_value_pick(struct kernel *k, uint32_t pool, uint32_t *cursor, uint64_t *ret_value);
 /* Whether kernel_value_pick would find one; changes nothing. */
 bool kernel_value_any(const struct kernel *k, uint32_t pool);
@@ -630,11 +634,11 @@ bool kernel_lease_user_may(const struct kernel *k, const struct kernel_command *
 /* For judge.c: the refusal of a command about a lease that is up to date; or OK. */
 enum tn_result kernel_lease_check(const struct kernel *k, const struct kernel_command *command,
                                   uint32_t lease);
-/* Removes at most `budget` ended leases whose time in history is over. */
+/* Removes at most `budget` ended leases that have left history. */
 void kernel_history_retire(struct kernel *k, uint32_t budget);
 /* Removes ended leases that exceed a lowered limit. */
 void kernel_history_trim(struct kernel *k);
-/* Whether the time in history of an ended lease is over. */
+/* Whether an ended lease has left history. */
 bool kernel_history_over(const struct kernel *k, const struct lease *l);
 /* Ends the cooldown of a member. */
 void kernel_member_cooled(struct kernel *k, uint32_t member);
@@ -666,8 +670,8 @@ void kernel_resource_unref(struct kernel *k, uint32_t resource);
 uint64_t kernel_pool_size(const struct kernel *k, uint32_t pool);
 /* The number of values that "any" can give: all except excluded ones. UINT64_MAX: also 2^64. */
 uint64_t kernel_pool_capacity(const struct kernel *k, uint32_t pool);
-/* The excluded values of a range, and how many of them are in use: not counted, and 0, above
- * EXCLUDED_COUNTED_MAX. */
+/* The number of excluded values of a range, and how many of them are in use. Above
+ * EXCLUDED_COUNTED_MAX, these are not counted, and the second number is 0. */
 #define EXCLUDED_COUNTED_MAX 16384u
 void kernel_pool_excluded(const struct kernel *k, uint32_t pool, uint64_t *ret_count,
                           uint64_t *ret_used);

@@ -13,7 +13,7 @@
 #include "kernel/state.h"
 
 #define ALIGN 64u
-#define STRETCH_BYTES_MIN ((size_t)4 << 20) /* of an index with a stretch of its own */
+#define STRETCH_BYTES_MIN ((size_t)4 << 20) /* minimum size of an index with a stretch of its own */
 
 struct table_shape {
     uint64_t record_bytes;
@@ -73,7 +73,8 @@ static struct table_shape shape_of(const struct kernel_limits *limits, unsigned 
     case TABLE_SENSOR:
         return (struct table_shape){sizeof(struct sensor), of[KERNEL_LIMIT_SENSORS]};
     case TABLE_TRIGGER:
-        /* One more: a change of trigger holds the new one before it lets go the old one. */
+        /* One more, because a change of trigger takes the new one before it releases the old
+         * one. */
         return (struct table_shape){sizeof(struct trigger),
                                     of[KERNEL_LIMIT_RULES] + of[KERNEL_LIMIT_SENSORS] + 1};
     case TABLE_TOMBSTONE:

@@ -17,8 +17,8 @@
 #define KERNEL_RULE_MAX 128u
 #define KERNEL_TOMBSTONES_MAX 4096u /* remembered rules that do not exist */
 #define KERNEL_SENSOR_SPEC_MAX 16384u
-#define KERNEL_ROLES 4u           /* of users: from 1, each with the rights of those before it */
-#define KERNEL_SECRET_MAX 127u    /* bytes of a hashed secret */
+#define KERNEL_ROLES 4u        /* roles of users, from 1; each has the rights of those before it */
+#define KERNEL_SECRET_MAX 127u /* bytes of a hashed secret */
 #define KERNEL_PATTERNS_MAX 1024u /* bytes of the patterns of a user */
 #define KERNEL_META_MAX 4096u
 #define KERNEL_NOTE_MAX 256u /* why a command was given, in words */
@@ -63,7 +63,7 @@ static inline int kernel_lease_id_compare(struct kernel_lease_id a, struct kerne
     X(WAITING, "waiting") /* in line for its values, without authority; see waiting.h */
 
 enum kernel_state {
-    KERNEL_NO_STATE, /* of a free record */
+    KERNEL_NO_STATE, /* a free record */
 #define KERNEL_STATE_ENUM(name, text) KERNEL_##name,
     KERNEL_STATE_TABLE(KERNEL_STATE_ENUM)
 #undef KERNEL_STATE_ENUM
@@ -210,8 +210,9 @@ enum kernel_option_type {
     KERNEL_TYPE_STRATEGY,
     KERNEL_TYPE_FORMAT,
     KERNEL_TYPE_FALLBACK,
-    KERNEL_TYPE_FIELDS, /* enum kernel_identity_field, four bits each, the first one lowest; 0: all
-                           of them, in their order */
+    /* Enum kernel_identity_field, four bits each, the first one lowest; 0: all fields in their
+     * order. */
+    KERNEL_TYPE_FIELDS,
 };
 
 /* Pool options: name, type, default, largest. Position is the format. */
@@ -349,8 +350,8 @@ const char *kernel_option_name(unsigned option);
  * */
 unsigned kernel_policy_differs(const struct kernel_policy *a, const struct kernel_policy *b);
 
-/* The span of a range that has this number, or the first one above it; false: there is none. Of a
- * policy in order, as all the following. */
+/* The span of a range with this number, or the first one above it. False: there is none. The policy
+ * must be in order, as for all functions below. */
 bool kernel_policy_span(const struct kernel_policy *policy, uint64_t number,
                         struct kernel_span *ret_span);
 bool kernel_policy_contains(const struct kernel_policy *policy, uint64_t number);
@@ -388,7 +389,7 @@ uint32_t kernel_value_format(enum kernel_format format, uint64_t number,
 struct kernel_lease_filter {
     struct tn_bytes pool;    /* empty: any */
     struct tn_bytes holder;  /* empty: any */
-    struct tn_bytes prefix;  /* what the holder begins with; empty: any */
+    struct tn_bytes prefix;  /* the beginning of the holder; empty: any */
     enum kernel_state state; /* KERNEL_NO_STATE: any live one */
 };
 

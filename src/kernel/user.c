@@ -60,7 +60,8 @@ static enum tn_result fields_check(const struct kernel_command *c, struct kernel
     return TN_R_OK;
 }
 
-/* Room for every text of the command. A change holds the new texts before it lets go the old ones. */
+/* Whether there is room for all texts of the command. A change takes the new texts before it
+ * releases the old ones. */
 static bool texts_fit(const struct kernel *k, const struct kernel_command *c, bool fresh) {
     uint64_t chunks = fresh ? tn_text_chunks(c->name.len) : 0;
     chunks += c->fields & KERNEL_F_SPEC ? tn_text_chunks(c->spec.len) : 0;

@@ -15,7 +15,7 @@ struct user {
     uint32_t secret;         /* text: the hash of the secret, never the secret */
     uint32_t pools, holders; /* text: patterns with blanks between them; TN_NONE: all */
     uint32_t max_values;     /* 0: no quota */
-    uint64_t lsn;            /* of the last change */
+    uint64_t lsn;            /* LSN of the last change */
 };
 
 _Static_assert(sizeof(struct user) == 32, "a user is 32 bytes");

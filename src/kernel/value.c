@@ -83,7 +83,7 @@ static bool search(const struct kernel *k, uint32_t pool, const struct kernel_po
             *ret_value = value;
             return true;
         }
-        TN_ASSERT(last >= value); /* the search goes on */
+        TN_ASSERT(last >= value); /* the search continues */
         if (last >= to) {
             return false;
         }
@@ -287,8 +287,7 @@ static void owner_clear(struct kernel *k, uint32_t member) {
     }
 }
 
-/* Takes a cold member out of its queue; its value is then owned by nobody, but still not findable.
- * */
+/* Removes a cold member from its queue. Its value then has no owner, but cannot be found yet. */
 static void cold_remove(struct kernel *k, uint32_t member) {
     const struct member *m = member_at(k, member);
     struct pool *p = pool_mut(k, m->pool);

@@ -173,9 +173,9 @@ static uint64_t scopes_sum(const struct pool *template, uint64_t each, uint64_t 
     return large ? UINT64_MAX : sum;
 }
 
-/* A template's figures are those of its scopes together. Excluded values in use are part of the
- * size as long as they are; where they are too many to count, and in a template, `free` is too low
- * by as many, never too high. */
+/* A template's figures are the sums over its scopes. Excluded values in use belong to the size
+ * while they are in use. If they are too many to count, and in a template, `free` is too low by
+ * their number, but never too high. */
 static void pool_show_size(const struct kernel *k, uint32_t pool, struct kernel_pool_view *v) {
     const struct pool *p = pool_at(k, pool);
     uint64_t excluded = 0, in_use = 0;
@@ -213,7 +213,7 @@ static void pool_show(const struct kernel *k, uint32_t pool, uint64_t clock_ms,
                       struct kernel_pool_view *v) {
     const struct pool *p = pool_at(k, pool);
     uint64_t size = kernel_pool_size(k, pool);
-    uint64_t given = p->peak < size ? p->peak : size; /* it may have shrunk since */
+    uint64_t given = p->peak < size ? p->peak : size; /* the pool may have shrunk since */
     *v = (struct kernel_pool_view){
         .policy = *kernel_pool_policy(k, pool),
         .is_scope = p->template != TN_NONE,

@@ -18,7 +18,7 @@ enum tn_result kernel_wait_check(const struct kernel *k, struct request *q) {
     }
     for (uint32_t i = 0; i < q->claim_count; i++) {
         if (kernel_pool_option(k, k->plan_claims[i].pool, KERNEL_OPTION_INTERNAL)) {
-            return refuse(q->result, TN_R_BAD_REQUEST, i); /* those are not shared by waiting */
+            return refuse(q->result, TN_R_BAD_REQUEST, i); /* internal pools have no line */
         }
     }
     return c->fields & KERNEL_F_DEADLINE ? TN_R_BAD_REQUEST : TN_R_OK;
@@ -112,8 +112,8 @@ static uint32_t waiter_make(struct kernel *k, const struct request *q, enum tn_r
     return slot;
 }
 
-/* Room for the values of waiting leases is set aside, but not more than half of all: else those who wait
- * would keep others from allocating in pools that have values. */
+/* Room for the values of waiting leases is reserved, but not more than half of it: otherwise
+ * waiters would prevent allocations in pools that have values. */
 static bool values_fit(const struct kernel *k, const struct request *q) {
     uint64_t most = (kernel_limit(k, KERNEL_LIMIT_MEMBERS) + 1) / 2;
     return !kernel_edition_has(k, 2) || root_at(k)->members_waiting + q->total <= most;
@@ -224,7 +224,7 @@ void kernel_run_unattend(struct kernel *k, const struct kernel_command *c,
 
 /* ---- leaving ---- */
 
-#define LOOKED_STEP 64u /* as much effort as a transition */
+#define LOOKED_STEP 64u /* the effort of a transition */
 
 void kernel_wait_charge(struct kernel *k, uint32_t *budget) {
     uint64_t steps = kernel_edition_has(k, 2) ? k->wait_looked / LOOKED_STEP : 0;
@@ -277,8 +277,8 @@ static void answer_replace(struct kernel_result *answer, const struct kernel_res
     answer->replayed = kept.replayed;
 }
 
-/* The answer goes to the operation, to the command at hand if it is the one that waits, and to whoever
- * keeps the clients. */
+/* Delivers the answer to the operation, to the current command if it is the one that waits, and to
+ * the owner of the clients. */
 void kernel_wait_answer(struct kernel *k, uint32_t lease, const struct kernel_wait_end *end) {
     const struct lease *l = lease_at(k, lease);
     const struct waiter *w = &end->waiter;

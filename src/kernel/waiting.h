@@ -50,8 +50,8 @@ uint64_t kernel_line_length(const struct kernel *k, uint32_t pool);
 /* Puts an attended waiter into its lines, or takes it out of them. */
 void kernel_line_enter(struct kernel *k, uint32_t waiter);
 void kernel_line_exit(struct kernel *k, uint32_t waiter);
-/* The most waiters before this lsn in one of the waiter's lines, up to KERNEL_PLACE_LOOKED; and that
- * pool, or the first one if there are none. */
+/* The largest number of waiters before this lsn in one of the waiter's lines, up to
+ * KERNEL_PLACE_LOOKED; and that pool, or its first pool if there are none before it. */
 uint64_t kernel_line_before(const struct kernel *k, uint32_t waiter, uint32_t *ret_pool);
 /* Puts the pool into the list of pools to serve, if its line is not empty. */
 void kernel_line_stir(struct kernel *k, uint32_t pool);
@@ -76,7 +76,7 @@ static inline bool kernel_wait_helps(enum tn_result refusal) {
 /* Creates the lease of a request that was refused, in line: WAITING; or WAITERS_FULL. The caller has
  * checked the room for the lease. */
 enum tn_result kernel_wait_join(struct kernel *k, struct request *q, enum tn_result refusal);
-/* The lease's client is gone. */
+/* The lease's client has disconnected. */
 void kernel_wait_unattend(struct kernel *k, uint32_t lease);
 /* The lease's client is back. */
 void kernel_wait_attend(struct kernel *k, uint32_t lease);
@@ -92,8 +92,8 @@ struct kernel_wait_end {
 void kernel_wait_leave(struct kernel *k, uint32_t lease, struct kernel_wait_end *ret_end);
 void kernel_wait_answer(struct kernel *k, uint32_t lease, const struct kernel_wait_end *end);
 
-/* Takes from the budget of a command what its waiters' ends have cost beyond a transition each: each end
- * looks through the lines for those who were before. */
+/* Subtracts from the budget of a command what the ends of its waiters have cost beyond a transition
+ * each, because each end searches the lines for the waiters before it. */
 void kernel_wait_charge(struct kernel *k, uint32_t *budget);
 
 /* ---- serve.c ---- */
