@@ -169,6 +169,30 @@ func tlsConfig(o Options) (*tls.Config, error) {
 	return config, nil
 }
 
+// logIn uses the given user or, without a password, that of the environment.
+func (a *address) logIn(username, password string) error {
+	a.username = or(username, a.username)
+	if password != "" {
+		a.password, a.loggedIn = password, true
+	}
+	if a.loggedIn {
+		return nil
+	}
+	secret := os.Getenv("TENURE_SECRET")
+	if file := os.Getenv("TENURE_SECRET_FILE"); secret == "" && file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		secret, _, _ = strings.Cut(string(text), "\n")
+		secret = strings.TrimRight(secret, "\r")
+	}
+	if secret != "" {
+		a.username, a.password, a.loggedIn = or(a.username, os.Getenv("TENURE_USER")), secret, true
+	}
+	return nil
+}
+
 // addressesOf is what the options and the environment name.
 func addressesOf(o Options) ([]address, error) {
 	text := o.Address
@@ -191,9 +215,8 @@ func addressesOf(o Options) ([]address, error) {
 	}
 	for i := range nodes {
 		nodes[i].tls = config
-		nodes[i].username = or(o.Username, nodes[i].username)
-		if o.Password != "" {
-			nodes[i].password, nodes[i].loggedIn = o.Password, true
+		if err := nodes[i].logIn(o.Username, o.Password); err != nil {
+			return nil, err
 		}
 	}
 	return nodes, nil

@@ -29,7 +29,8 @@ type Options struct {
 	// TENURE_SOCKET (a path), TENURE_URL, TENURE_HOST and TENURE_PORT, else 127.0.0.1:7411. The nodes of a
 	// cluster are separated by commas, tenure://a:7411,b:7411,c:7411: the client finds the one that owns the
 	// log, and goes over to the next owner.
-	Address  string
+	Address string
+	// Without a password: TENURE_USER with TENURE_SECRET, or the first line of the file TENURE_SECRET_FILE, if set.
 	Username string
 	Password string
 	Name     string // of the connections, in CLIENT LIST

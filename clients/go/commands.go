@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"sort"
 	"strconv"
 	"strings"
@@ -91,11 +92,20 @@ func (c *Client) writeWaiting(ctx context.Context, out any, w words, wait time.D
 	if opid == "" {
 		opid = newOpID()
 	}
-	reply, err := c.run(ctx, &request{words: append(w, "OPID", opid), kind: write, opid: opid, wait: wait})
+	r := &request{words: append(w, "OPID", opid), kind: write, opid: opid, wait: wait}
+	reply, err := c.run(ctx, r)
 	if err != nil {
 		return err
 	}
-	return decode(reply, out)
+	return decoded(r, reply, out)
+}
+
+// decoded: a reply of another form does not tell the outcome.
+func decoded(r *request, reply any, out any) error {
+	if err := decode(reply, out); err != nil {
+		return givenUp(r, true, err)
+	}
+	return nil
 }
 
 func (c *Client) read(ctx context.Context, w words) (any, error) {
@@ -110,7 +120,7 @@ func (c *Client) readInto(ctx context.Context, out any, w words) error {
 	if err != nil {
 		return err
 	}
-	return decode(reply, out)
+	return decoded(&request{kind: read}, reply, out)
 }
 
 // counted is a write whose reply has its count under that name.
@@ -175,6 +185,35 @@ func (c *Client) PoolAdd(ctx context.Context, pool string, names ...string) (Cou
 
 func (c *Client) PoolRemove(ctx context.Context, pool string, names ...string) (Counted, error) {
 	return c.counted(ctx, "removed", append(words{"POOL", "REMOVE", pool}, names...).reason(ctx))
+}
+
+// PoolSeed sets the counters of a pool from another system.
+func (c *Client) PoolSeed(ctx context.Context, pool string, given, reclaimed int64) (done Done, err error) {
+	return done, c.write(ctx, &done, words{"POOL", "SEED", pool}.number("GIVEN", given).
+		number("RECLAIMED", reclaimed))
+}
+
+// PoolHistory has a day of minutes, or with the step "hour" 30 days of hours; count: at most so many.
+func (c *Client) PoolHistory(ctx context.Context, pool, step string, count int) (history PoolHistory, err error) {
+	reply, err := c.read(ctx, words{"POOL", "HISTORY", pool}.text("STEP", step).number("COUNT", int64(count)))
+	if err != nil {
+		return history, err
+	}
+	r := &request{kind: read}
+	if err := decoded(r, reply, &history); err != nil {
+		return history, err
+	}
+	history.Figures = map[string][]float64{}
+	for name, value := range reply.(map[string]any) {
+		if _, ok := value.([]any); ok {
+			var figures []float64
+			if err := decodeSlice(value, reflect.ValueOf(&figures).Elem()); err != nil {
+				return history, givenUp(r, true, err)
+			}
+			history.Figures[name] = figures
+		}
+	}
+	return history, nil
 }
 
 func (c *Client) PoolInfo(ctx context.Context, name string) (pool Pool, err error) {
@@ -389,6 +428,11 @@ func (c *Client) Disown(ctx context.Context, holder, pool string) (Counted, erro
 
 func (c *Client) Sweep(ctx context.Context, pool string) (Counted, error) {
 	return c.counted(ctx, "freed", words{"SWEEP"}.text("POOL", pool))
+}
+
+// Tick logs the time, and ends what has become due.
+func (c *Client) Tick(ctx context.Context) (done Done, err error) {
+	return done, c.write(ctx, &done, words{"TICK"})
 }
 
 // Verify returns no error if the fencing token is the live authority.

@@ -73,6 +73,35 @@ func (c *Client) SensorStatus(ctx context.Context, ref string) (status SensorSta
 	return status, c.readInto(ctx, &status, words{"SENSOR", "STATUS", ref})
 }
 
+// SensorLogs is the last count bytes of its output, or the bytes after a position.
+func (c *Client) SensorLogs(ctx context.Context, ref, after string, count int) (output SensorOutput, err error) {
+	return output, c.readInto(ctx, &output, words{"SENSOR", "LOGS", ref}.text("AFTER", after).
+		number("COUNT", int64(count)))
+}
+
+// SensorRules is a page of the enabled rules of its trigger, with their metadata, for a running sensor by its token.
+func (c *Client) SensorRules(ctx context.Context, ref, token string, list List) (page RulePage, err error) {
+	return page, c.readInto(ctx, &page, list.words(words{"SENSOR", "RULES", ref, token}))
+}
+
+// SensorHeartbeat reports that the sensor of the token is healthy; the time is when the token expires.
+func (c *Client) SensorHeartbeat(ctx context.Context, token string) (time.Time, error) {
+	var alive struct {
+		ExpiresAt time.Time `json:"expires_at" unit:"s" need:"yes"`
+	}
+	err := c.readInto(ctx, &alive, words{"SENSOR", "HEARTBEAT", token})
+	return alive.ExpiresAt, err
+}
+
+// Emit emits an event of the running sensor of the token, which must include the trigger type.
+func (c *Client) Emit(ctx context.Context, token, trigger string, payload map[string]any) (event Emitted, err error) {
+	w, err := words{"EMIT", token, trigger}.object("PAYLOAD", payload)
+	if err != nil {
+		return event, err
+	}
+	return event, c.write(ctx, &event, w)
+}
+
 // ---- Tokens ----
 
 // TokenTerms of a signed token. A token with a TTL can be extended only for Refresh in total.
@@ -85,6 +114,12 @@ type TokenTerms struct {
 func (c *Client) TokenIssue(ctx context.Context, t Token, terms TokenTerms) (token SignedToken, err error) {
 	return token, c.readInto(ctx, &token, words{"TOKEN", "ISSUE", t.Lease, epochText(t.Epoch)}.
 		duration("TTL", terms.TTL).duration("REFRESH", terms.Refresh).text("SCOPE", terms.Scope))
+}
+
+// TokenSensor signs a token for the lease of a running sensor.
+func (c *Client) TokenSensor(ctx context.Context, ref string, terms TokenTerms) (token SignedToken, err error) {
+	return token, c.readInto(ctx, &token, words{"TOKEN", "SENSOR", ref}.duration("TTL", terms.TTL).
+		duration("REFRESH", terms.Refresh).text("SCOPE", terms.Scope))
 }
 
 // TokenRefresh exchanges a live token for one with a later expiry.
@@ -123,6 +158,46 @@ func (c *Client) rows(ctx context.Context, name string, w words) ([]map[string]a
 // TokenKeys has the public keys of a JSON Web Key Set.
 func (c *Client) TokenKeys(ctx context.Context) ([]map[string]any, error) {
 	return c.rows(ctx, "keys", words{"TOKEN", "KEYS"})
+}
+
+// ---- Users ----
+
+// UserTerms say what a user may. Empty: unchanged, or the default of a new user. Pools and Holders are patterns with
+// blanks between them; "*" removes a limit. MaxValues below 0 removes the quota.
+type UserTerms struct {
+	Role, Secret, Pools, Holders string
+	MaxValues                    int64
+}
+
+func (t UserTerms) words(w words) words {
+	w = w.text("ROLE", t.Role).text("SECRET", t.Secret).text("POOLS", t.Pools).text("HOLDERS", t.Holders)
+	if t.MaxValues < 0 {
+		return append(w, "MAX_VALUES", "0")
+	}
+	return w.number("MAX_VALUES", t.MaxValues)
+}
+
+// WhoAmI is the user of this client.
+func (c *Client) WhoAmI(ctx context.Context) (user User, err error) {
+	return user, c.readInto(ctx, &user, words{"WHOAMI"})
+}
+
+// UserAdd needs a role and a secret.
+func (c *Client) UserAdd(ctx context.Context, name string, terms UserTerms) (done Done, err error) {
+	return done, c.write(ctx, &done, terms.words(words{"USER", "ADD", name}).reason(ctx))
+}
+
+// UserSet changes what the terms give.
+func (c *Client) UserSet(ctx context.Context, name string, terms UserTerms) (done Done, err error) {
+	return done, c.write(ctx, &done, terms.words(words{"USER", "SET", name}).reason(ctx))
+}
+
+func (c *Client) UserDelete(ctx context.Context, name string) (done Done, err error) {
+	return done, c.write(ctx, &done, words{"USER", "DELETE", name}.reason(ctx))
+}
+
+func (c *Client) UserList(ctx context.Context, list List) (page UserPage, err error) {
+	return page, c.readInto(ctx, &page, list.words(words{"USER", "LIST"}))
 }
 
 // ---- The server ----

@@ -1,7 +1,6 @@
 package tenure
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -60,7 +59,7 @@ func open(ctx context.Context, node *address, name string, timeout time.Duration
 
 // read takes everything that the server sends until the connection ends.
 func (c *connection) read() {
-	r := reader{bufio.NewReader(c.conn)}
+	r := newReader(c.conn)
 	for {
 		reply, err := r.reply()
 		if err == io.EOF {

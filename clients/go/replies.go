@@ -2,6 +2,7 @@ package tenure
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"reflect"
@@ -12,8 +13,8 @@ import (
 
 // Token is a fencing token. For one value it only grows: remember the largest one and reject smaller ones.
 type Token struct {
-	Lease string `json:"lease"`
-	Epoch int64  `json:"epoch"`
+	Lease string `json:"lease" need:"yes"`
+	Epoch int64  `json:"epoch" need:"yes"`
 }
 
 // Less tells whether t is older than other.
@@ -36,8 +37,8 @@ func (t Token) order() [3]uint64 {
 
 // Done is a successful write. Result is OK, or NoOp if there was nothing to do.
 type Done struct {
-	Result   Result `json:"result"`
-	LSN      uint64 `json:"lsn"`
+	Result   Result `json:"result" need:"yes"`
+	LSN      uint64 `json:"lsn" need:"yes"`
 	Replayed bool   `json:"replayed"` // the answer to an earlier request with the same operation id
 }
 
@@ -58,7 +59,7 @@ type Moved struct {
 // Grant is a new lease with its values, in the order of the request, and how long it waited for them.
 type Grant struct {
 	Moved
-	Values []string      `json:"values"`
+	Values []string      `json:"values" need:"yes"`
 	Waited time.Duration `json:"waited_ms"`
 }
 
@@ -92,7 +93,7 @@ type Lease struct {
 
 // Pool has the counts of a pool, and each option as text.
 type Pool struct {
-	Name           string            `resp:"pool" json:"name"`
+	Name           string            `resp:"pool" json:"name" need:"yes"`
 	Size           uint64            `json:"size"`
 	Free           uint64            `json:"free"`
 	Reserved       uint64            `json:"reserved"`
@@ -217,6 +218,10 @@ type (
 		Sensors []Sensor `json:"sensors"`
 		Cursor  string   `json:"cursor"`
 	}
+	UserPage struct {
+		Users  []User `json:"users"`
+		Cursor string `json:"cursor"`
+	}
 )
 
 // Rule is demand for the sensors of its trigger. Lists do not show its metadata.
@@ -257,6 +262,39 @@ type SensorStatus struct {
 	LastError  string        `json:"last_error"`
 }
 
+// Emitted is an event that a sensor has emitted, by its id.
+type Emitted struct {
+	Done
+	ID string `json:"id"`
+}
+
+// PoolHistory has samples of a pool, oldest first: for each figure a list, all of the same length. "time" is in
+// milliseconds since 1970. Without Kept, the server keeps no history of the pool.
+type PoolHistory struct {
+	Step    string               `json:"step" need:"yes"`
+	Kept    bool                 `json:"kept"`
+	Figures map[string][]float64 `json:"figures"`
+}
+
+// SensorOutput is output of a sensor; Next is the position to continue from.
+type SensorOutput struct {
+	Output string `json:"output"`
+	Next   string `json:"next"`
+	More   bool   `json:"more"`
+	Lost   bool   `json:"lost"`
+}
+
+// User is a user; Source is file, logged, certificate, socket or anonymous. Without a quota, MaxValues is 0.
+type User struct {
+	Name      string `json:"name"`
+	Role      string `json:"role"`
+	Source    string `json:"source"`
+	Pools     string `json:"pools"`
+	Holders   string `json:"holders"`
+	MaxValues uint64 `json:"max_values"`
+	Values    uint64 `json:"values"`
+}
+
 // SignedToken is a signed token for a lease; ID is lease and epoch.
 type SignedToken struct {
 	Token        string        `json:"token"`
@@ -287,7 +325,7 @@ type TokenState struct {
 func decode(reply any, out any) error {
 	fields, ok := reply.(map[string]any)
 	if !ok {
-		return fmt.Errorf("tenure: a reply of another form: %v", reply)
+		return errors.New("tenure: a reply of another form")
 	}
 	return decodeStruct(fields, reflect.ValueOf(out).Elem())
 }
@@ -303,6 +341,9 @@ func decodeStruct(fields map[string]any, out reflect.Value) error {
 		}
 		value, ok := fields[or(field.Tag.Get("resp"), field.Tag.Get("json"))]
 		if !ok || value == nil {
+			if field.Tag.Get("need") != "" {
+				return fmt.Errorf("tenure: a reply without %s", field.Name)
+			}
 			continue
 		}
 		if err := decodeValue(value, out.Field(i), field.Tag); err != nil {

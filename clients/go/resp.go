@@ -23,11 +23,34 @@ func encode(words []string) []byte {
 	return out
 }
 
-type reader struct{ *bufio.Reader }
+const (
+	replyMax = 1 << 26 // bytes of one reply
+	lineMax  = 1 << 16 // which the buffer of a reader holds
+	depthMax = 32      // of arrays in arrays
+)
 
-func (r reader) line() (byte, string, error) {
-	line, err := r.ReadString('\n')
+type reader struct {
+	*bufio.Reader
+	left  int // bytes for the rest of the reply
+	depth int
+}
+
+func newReader(from io.Reader) *reader { return &reader{Reader: bufio.NewReaderSize(from, lineMax)} }
+
+func (r *reader) spend(size int) error {
+	if r.left -= size; r.left < 0 {
+		return fmt.Errorf("not RESP3: a reply of more than %d bytes", replyMax)
+	}
+	return nil
+}
+
+func (r *reader) line() (byte, string, error) {
+	data, err := r.ReadSlice('\n')
 	if err != nil {
+		return 0, "", err // bufio.ErrBufferFull among them
+	}
+	line := string(data)
+	if err := r.spend(len(line)); err != nil {
 		return 0, "", err
 	}
 	if len(line) < 3 || line[len(line)-2] != '\r' {
@@ -37,7 +60,12 @@ func (r reader) line() (byte, string, error) {
 }
 
 // reply reads one reply or push.
-func (r reader) reply() (any, error) {
+func (r *reader) reply() (any, error) {
+	r.left, r.depth = replyMax, 0
+	return r.item()
+}
+
+func (r *reader) item() (any, error) {
 	kind, rest, err := r.line()
 	if err != nil {
 		return nil, err
@@ -57,11 +85,14 @@ func (r reader) reply() (any, error) {
 		return nil, nil
 	}
 	size, err := strconv.Atoi(rest)
-	if err != nil {
+	if err != nil || size < -1 {
 		return nil, fmt.Errorf("not RESP3: %q", string(kind)+rest)
 	}
 	if size < 0 {
 		return nil, nil
+	}
+	if size > replyMax {
+		return nil, r.spend(size)
 	}
 	return r.sized(kind, size)
 }
@@ -77,7 +108,7 @@ func integer(digits string) (any, error) {
 	return n, nil
 }
 
-func (r reader) sized(kind byte, size int) (any, error) {
+func (r *reader) sized(kind byte, size int) (any, error) {
 	switch kind {
 	case '$', '=', '!':
 		return r.bulk(kind, size)
@@ -93,12 +124,15 @@ func (r reader) sized(kind byte, size int) (any, error) {
 		if _, err := r.items(2 * size); err != nil {
 			return nil, err
 		}
-		return r.reply()
+		return r.item()
 	}
 	return nil, fmt.Errorf("not RESP3: a reply begins with %q", kind)
 }
 
-func (r reader) bulk(kind byte, size int) (any, error) {
+func (r *reader) bulk(kind byte, size int) (any, error) {
+	if err := r.spend(size + 2); err != nil {
+		return nil, err
+	}
 	data := make([]byte, size+2)
 	if _, err := io.ReadFull(r, data); err != nil {
 		return nil, err
@@ -116,10 +150,14 @@ func (r reader) bulk(kind byte, size int) (any, error) {
 	return text, nil
 }
 
-func (r reader) items(count int) ([]any, error) {
+func (r *reader) items(count int) ([]any, error) {
+	if r.depth++; r.depth > depthMax {
+		return nil, fmt.Errorf("not RESP3: a deep reply")
+	}
+	defer func() { r.depth-- }()
 	items := []any{}
 	for len(items) < count {
-		item, err := r.reply()
+		item, err := r.item()
 		if err != nil {
 			return nil, err
 		}

@@ -89,6 +89,11 @@ export interface Counted extends Done {
   count: number;
 }
 
+/** An event that a sensor has emitted, by its id. */
+export interface Emitted extends Done {
+  id: string;
+}
+
 /** A lease after a write on it. */
 export interface Moved extends Done, Token {
   state: LeaseState;
@@ -166,6 +171,14 @@ export interface PoolMetrics {
   allocatedCount: number;
   releasedCount: number;
   updatedAt: number;
+}
+
+/** Samples, oldest first: for each figure a list, all of the same length; `time` is in milliseconds. */
+export interface PoolHistory {
+  step: string;
+  /** false: the server keeps no history of the pool. */
+  kept: boolean;
+  figures: Record<string, number[]>;
 }
 
 /** A value; or a span of a range, `value` to `last`, whose values are all available or all excluded. */
@@ -295,6 +308,34 @@ export interface SensorStatus {
   lastError: string | null;
 }
 
+/** `next` is the position to continue from. */
+export interface SensorOutput {
+  output: string;
+  next: string;
+  more: boolean;
+  lost: boolean;
+}
+
+export type Role = "reader" | "holder" | "operator" | "admin";
+/** `maxValues` 0: no quota. */
+export interface User {
+  name: string | null;
+  role: Role;
+  source: "file" | "logged" | "certificate" | "socket" | "anonymous";
+  pools: string | null;
+  holders: string | null;
+  maxValues: number;
+  values: number;
+}
+export interface UserPage extends Page {
+  users: User[];
+}
+export interface UserLimits {
+  pools?: string;
+  holders?: string;
+  maxValues?: number;
+}
+
 /** `id` is lease and epoch, times are seconds since 1970. */
 export interface SignedToken {
   token: string;
@@ -366,6 +407,7 @@ export interface ClientOptions {
    * or while no node owns the log; 30. 0: never.
    */
   retrySeconds?: number;
+  /** Without a password: TENURE_USER with TENURE_SECRET, or the first line of the file TENURE_SECRET_FILE, if set. */
   username?: string;
   password?: string;
   /** Of the connections, in CLIENT LIST. */
@@ -415,6 +457,8 @@ export class Client {
   poolAdd(pool: string, names: readonly string[], options?: Reasoned): Promise<Counted>;
   poolRemove(pool: string, names: readonly string[], options?: Reasoned): Promise<Counted>;
   poolSeed(pool: string, options?: Write & { given?: number; reclaimed?: number }): Promise<Done>;
+  /** A day of minutes, or with `step: "hour"` 30 days of hours. */
+  poolHistory(pool: string, options?: Read & { step?: "minute" | "hour"; count?: number }): Promise<PoolHistory>;
   poolInfo(pool: string, options?: Read): Promise<Pool>;
   poolList(options?: Paged): Promise<PoolPage>;
   pools(): AsyncGenerator<Pool>;
@@ -444,6 +488,8 @@ export class Client {
     deadline?: number; created?: number; seen?: number; offline?: number; meta?: Meta }): Promise<Moved>;
   disown(holder: string, options?: Reasoned & { pool?: string }): Promise<Counted>;
   sweep(options?: Write & { pool?: string }): Promise<Counted>;
+  /** Logs the time, and ends what has become due. */
+  tick(options?: Write): Promise<Done>;
   /** Resolves if the fencing token is the live authority, else rejects with the refusal. */
   verify(lease: string, epoch: number, options?: Read): Promise<Verified>;
   /** A lease by its id or by one of its values: `ports/30000`. */
@@ -469,15 +515,35 @@ export class Client {
   sensorDisable(ref: string, options?: Reasoned): Promise<Done>;
   sensorList(options?: Paged): Promise<SensorPage>;
   sensorStatus(ref: string, options?: Read): Promise<SensorStatus>;
+  /** The last `count` bytes of its output, or the bytes after a position. */
+  sensorLogs(ref: string, options?: Read & { after?: string; count?: number }): Promise<SensorOutput>;
+  /** The enabled rules of its trigger, with their metadata, for a running sensor by its token. */
+  sensorRules(ref: string, token: string, options?: Paged): Promise<RulePage>;
+  /** Reports that the sensor of the token is healthy; when the token expires, in seconds. */
+  sensorHeartbeat(token: string, options?: Read): Promise<number>;
+  /** Emits an event of the running sensor of the token, which must include the trigger type. */
+  emit(token: string, trigger: string, payload?: Meta | null, options?: Write): Promise<Emitted>;
 
   /** A token for a live lease; it becomes invalid when the lease ends. */
   tokenIssue(lease: string, epoch: number, options?: Read & {
+    ttl?: Duration; refresh?: Duration; scope?: string }): Promise<SignedToken>;
+  /** A token for the lease of a running sensor. */
+  tokenSensor(ref: string, options?: Read & {
     ttl?: Duration; refresh?: Duration; scope?: string }): Promise<SignedToken>;
   tokenRefresh(token: string, options?: Read & { ttl?: Duration }): Promise<SignedToken>;
   tokenIntrospect(token: string, options?: Read): Promise<TokenState>;
   /** Revokes the lease if it still has the token's epoch. */
   tokenRevoke(id: string, options?: Reasoned & { after?: Duration }): Promise<Moved>;
   tokenKeys(options?: Read): Promise<Record<string, string>[]>;
+
+  /** The user of this client. */
+  whoami(options?: Read): Promise<User>;
+  /** `pools` and `holders` are patterns with blanks between them. */
+  userAdd(name: string, role: Role, secret: string, options?: Reasoned & UserLimits): Promise<Done>;
+  /** Changes what is given; "*" removes a limit, 0 the quota. */
+  userSet(name: string, options?: Reasoned & UserLimits & { role?: Role; secret?: string }): Promise<Done>;
+  userDelete(name: string, options?: Reasoned): Promise<Done>;
+  userList(options?: Paged): Promise<UserPage>;
 
   ping(): Promise<string>;
   /** The server's clock, in seconds since 1970. */

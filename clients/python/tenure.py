@@ -69,6 +69,9 @@ DEFAULT_PORT = 7411
 OP_WINDOW_SECONDS = 600.0  # how long the server remembers operation ids, by default
 _HOPS_MAX = 3  # from node to node without a pause, while looking for the owner of the log
 _CHUNK_BYTES = 32768  # of a pipeline, sent before its replies are read: the sockets can hold it
+_REPLY_MAX = 1 << 26  # bytes of one reply
+_LINE_MAX = 1 << 16
+_DEPTH_MAX = 32  # of arrays in arrays
 
 
 def _clock() -> float:
@@ -1077,10 +1080,12 @@ class Commands:
         raise NotImplementedError
 
     def _write(self, parse: Callable[[Reply], _T], opid: Optional[str], *words: Word) -> _T:
-        return parse(self.execute(*words, opid=opid or uuid.uuid4().hex))
+        request = _Request(list(words), opid=opid)
+        return _parsed(parse, request, self.execute(*words, opid=request.opid))
 
     def _read(self, parse: Callable[[Reply], _T], fence: Optional[int], *words: Word) -> _T:
-        return parse(self.execute(*words, *_optional(fence=fence)))
+        request = _Request([*words, *_optional(fence=fence)])
+        return _parsed(parse, request, self.execute(*request.words))
 
     # Pools
 
@@ -1578,6 +1583,7 @@ class _Wire:
         self.sock = sock
         self.buffer = bytearray()
         self.deadline = _clock()
+        self.left = _REPLY_MAX  # for the rest of the reply
 
     def _fill(self) -> None:
         self.sock.settimeout(max(self.deadline - _clock(), 0.001))
@@ -1605,31 +1611,44 @@ class _Wire:
         start = 0
         while True:
             end = self.buffer.find(b"\r\n", start)
+            if (end if end >= 0 else len(self.buffer)) > _LINE_MAX:
+                raise ValueError("a long line")
             if end >= 0:
-                line = bytes(self.buffer[:end])
-                del self.buffer[:end + 2]
-                return line
+                return self._take(end)
             start = max(len(self.buffer) - 1, 0)
             self._fill()
 
-    def _bulk(self, count: int) -> str:
+    def _take(self, count: int) -> bytes:
+        """These bytes, without the end of the line after them."""
+        self._spend(count + 2)
         while len(self.buffer) < count + 2:
             self._fill()
         data = bytes(self.buffer[:count])
         del self.buffer[:count + 2]
-        return data.decode("utf-8", "surrogateescape")
+        return data
 
-    def _items(self, count: int) -> List[Any]:
-        return [self._read() for _ in range(count)]
+    def _spend(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise ValueError("a reply of more than %d bytes" % _REPLY_MAX)
+
+    def _bulk(self, count: int) -> str:
+        return self._take(count).decode("utf-8", "surrogateescape")
+
+    def _items(self, count: int, depth: int) -> List[Any]:
+        if depth >= _DEPTH_MAX:
+            raise ValueError("a deep reply")
+        return [self._read(depth + 1) for _ in range(count)]
 
     def read(self) -> Reply:
         """One reply or push."""
+        self.left = _REPLY_MAX
         try:
-            return self._read()
+            return self._read(0)
         except ValueError as error:
             raise ConnectionError("not RESP3: %s" % error) from error
 
-    def _read(self) -> Reply:
+    def _read(self, depth: int) -> Reply:
         line = self._line()
         kind, rest = line[:1], line[1:].decode("utf-8", "surrogateescape")
         if kind == b"+":
@@ -1644,11 +1663,13 @@ class _Wire:
             return rest == "t"
         if kind == b"_":
             return None
-        return self._read_sized(kind, int(rest))
+        return self._read_sized(kind, int(rest), depth)
 
-    def _read_sized(self, kind: bytes, count: int) -> Reply:
+    def _read_sized(self, kind: bytes, count: int, depth: int) -> Reply:
         if kind in b"$=!*~" and count < 0:
             return None
+        if count < 0:
+            raise ValueError("a length of %d" % count)
         if kind == b"$":
             return self._bulk(count)
         if kind == b"=":
@@ -1656,15 +1677,15 @@ class _Wire:
         if kind == b"!":
             return _ErrorReply(self._bulk(count))
         if kind in b"*~":
-            return self._items(count)
+            return self._items(count, depth)
         if kind == b">":
-            return _Push(self._items(count))
+            return _Push(self._items(count, depth))
         if kind == b"%":
-            flat = self._items(2 * count)
-            return dict(zip(flat[::2], flat[1::2]))
+            flat = self._items(2 * count, depth)
+            return dict(zip(map(str, flat[::2]), flat[1::2]))
         if kind == b"|":
-            self._items(2 * count)
-            return self._read()
+            self._items(2 * count, depth)
+            return self._read(depth + 1)
         raise ValueError("a reply that begins with %r" % kind)
 
 
@@ -1741,6 +1762,20 @@ class _Address:
     name: Optional[str]
     timeout: float
     tls: Optional[ssl.SSLContext] = None  # None: without TLS
+
+    @staticmethod
+    def login(username: Optional[str], password: Optional[str]) -> Tuple[Optional[str], Optional[str]]:
+        """These, or those of the environment if there is no password."""
+        if password is not None:
+            return username, password
+        path = os.environ.get("TENURE_SECRET_FILE")
+        secret = os.environ.get("TENURE_SECRET")
+        if not secret and path:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                secret = file.readline().rstrip("\r\n")
+        if not secret:
+            return username, None
+        return username or os.environ.get("TENURE_USER") or None, secret
 
     @staticmethod
     def parse_all(text: Optional[str]) -> List[Tuple[str, int, Optional[str], Optional[str]]]:
@@ -1925,6 +1960,15 @@ def _given_up(request: _Request, sent: bool, error: BaseException) -> ResultErro
     return given_up
 
 
+def _parsed(parse: Callable[[Reply], _T], request: _Request, reply: Reply) -> _T:
+    """A reply of another form does not tell the outcome."""
+    try:
+        return parse(reply)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        why = ValueError("a reply of another form (%s: %s)" % (type(error).__name__, error))
+        raise _given_up(request, True, why) from error
+
+
 class Subscription:
     """Subscribed channels on a separate connection: `events`, `pool:NAME`, `holder:NAME`,
     `metrics:POOL`. For one thread at a time, except `close`. Iterating returns `Message`s until it
@@ -2047,7 +2091,8 @@ class Client(Commands):
     by default TENURE_SOCKET (a path), TENURE_URL, TENURE_HOST and TENURE_PORT, else
     127.0.0.1:7411. The nodes of a cluster are separated by commas,
     `tenure://a:7411,b:7411,c:7411`: the client finds the one that owns the log, and goes over to the
-    next owner. `timeout`: seconds for one answer.
+    next owner. Without a password, it logs in as TENURE_USER with TENURE_SECRET, or with the first
+    line of the file TENURE_SECRET_FILE, if that is set. `timeout`: seconds for one answer.
     `retry_seconds`: how long a request is repeated after a lost connection, while the server is
     stopping or overloaded, or while no node owns the log; 0: never.
 
@@ -2074,9 +2119,9 @@ class Client(Commands):
         if context is None and (ca_file or cert_file or insecure):
             raise ValueError("ca_file, cert_file and insecure need tls=True or tenures://")
         self._addresses = [
-            _Address(host, port, username or url_user,
-                     password if password is not None else url_password, name, timeout,
-                     context)
+            _Address(host, port, *_Address.login(
+                username or url_user, password if password is not None else url_password),
+                name, timeout, context)
             for host, port, url_user, url_password in _Address.parse_all(address)]
         self._address = self._addresses[0]  # where new connections go
         self.timeout = timeout
@@ -2220,7 +2265,9 @@ class Client(Commands):
                 if refusal.result not in _TRY_AGAIN or self._closed or _clock() >= end:
                     if not sent:
                         raise
-                    return answers + [_given_up(request, sent, refusal)
+                    # That of a write does not show the outcome of the first attempt.
+                    return answers + [refusal if request.kind in ("read", "connection")
+                                      else _given_up(request, sent, refusal)
                                       for request in requests[len(answers):]]
             except OSError as error:
                 self._forget_idle()
@@ -2335,10 +2382,12 @@ class Follower(Iterator[Event]):
                 if event.kind != "lost":
                     self.position = event.id
                 return event
-            except Unreachable:
+            except ResultError as error:
                 self._drop()
                 if self._closed.is_set():
                     return None
+                if not isinstance(error, Unreachable) and error.result not in _TRY_AGAIN:
+                    raise
                 if patience is None:
                     patience = _clock() + self._client.retry_seconds
                 if _clock() >= patience:
@@ -2381,13 +2430,14 @@ class Held:
     client learns at once, or when it could not be renewed in time. The client counts the time from
     before it sent the renewal, on a clock that cannot be set, and gives up a tenth of the ttl (at
     most 5 seconds) early: so `on_lost` runs before another holder can have the values. Then `lost`
-    is true, `check` raises `LeaseLost`, and that thread calls `on_lost` once.
+    is true, `check` raises `LeaseLost`, and `on_lost` is called once, by a thread of its own.
 
     At the end of the `with` block the lease is released or, if it was revoked meanwhile,
     acknowledged; if it was lost, `LeaseLost` is raised."""
 
     CHECK = 10.0  # seconds between looks at a lease without a deadline
     MARGIN = 5.0  # the most seconds by which it gives up before the deadline
+    LOOK = 1.0  # seconds between looks at the clock, which waits do not follow through a suspend
 
     def __init__(self, client: Client, grant: Grant, holder: str, ttl: Optional[Duration],
                  asked: float, on_lost: Optional[Callable[[Held], None]]) -> None:
@@ -2397,9 +2447,9 @@ class Held:
         self._client = client
         self._at = client._address  # of its own connection
         self._ttl = ttl
-        self._on_lost = on_lost
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._ends = threading.Event()  # it is lost or stopped
         self._connection: Optional[Connection] = None
         self._deadline: Optional[float] = None
         self._renew_at: Optional[float] = None
@@ -2408,6 +2458,12 @@ class Held:
         self._thread = threading.Thread(target=self._keep, daemon=True,
                                         name="tenure-hold-%s" % grant.lease)
         self._thread.start()
+        # Another one: looking for the server, a thread can hang longer than the lease lives.
+        self._watcher: Optional[threading.Thread] = None
+        if on_lost is not None:
+            self._watcher = threading.Thread(target=self._watch, args=(on_lost,), daemon=True,
+                                             name="tenure-watch-%s" % grant.lease)
+            self._watcher.start()
 
     @property
     def values(self) -> Tuple[str, ...]:
@@ -2458,8 +2514,19 @@ class Held:
     def _lose(self, reason: str) -> None:
         with self._lock:
             self.reason = self.reason or reason
+        self._ends.set()
 
-    # The thread
+    # The threads
+
+    def _watch(self, on_lost: Callable[[Held], None]) -> None:
+        while not self._stop.is_set() and not self.lost:
+            self._ends.wait(self._at_most(self.LOOK))
+        if self._stop.is_set():
+            return
+        try:
+            on_lost(self)
+        except Exception:
+            _log.exception("event=on-lost-failed lease=%s", self.grant.lease)
 
     def _keep(self) -> None:
         pause = _Pause()
@@ -2478,11 +2545,6 @@ class Held:
             except Exception as error:  # a lease that nobody looks after is as good as lost
                 _log.exception("event=lease-not-kept lease=%s", self.grant.lease)
                 self._lose("%s: %s" % (type(error).__name__, error))
-        if not self._stop.is_set() and self._on_lost is not None:
-            try:
-                self._on_lost(self)
-            except Exception:
-                _log.exception("event=on-lost-failed lease=%s", self.grant.lease)
 
     def _at_most(self, seconds: float) -> float:
         left = self.remaining()
@@ -2519,7 +2581,7 @@ class Held:
         for answer in answers:
             if isinstance(answer, ResultError):
                 raise answer
-        self._seen(_lease(answers[-1]), asked if renews else None)
+        self._seen(_parsed(_lease, requests[-1], answers[-1]), asked if renews else None)
 
     def _listen(self, news: Subscription, until: float) -> None:
         while not self._stop.is_set() and not self.lost:
@@ -2546,11 +2608,13 @@ class Held:
     def stop(self) -> None:
         """Stops the renewals, but does not end the lease."""
         self._stop.set()
+        self._ends.set()
         connection = self._connection
         if connection is not None:
             connection.shutdown()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        for thread in (self._thread, self._watcher):
+            if thread is not None and thread is not threading.current_thread():
+                thread.join()
 
     def release(self, *, now: bool = False) -> None:
         """Stops the renewals and releases the lease; raises `LeaseLost` if it was lost before."""
@@ -2558,7 +2622,7 @@ class Held:
         lost = self.lost
         try:
             self._end(now)
-        except (Unreachable, Unknown):
+        except ResultError:
             if not lost:
                 raise
         if lost or self.reason is not None:

@@ -36,7 +36,9 @@ const POSITIONS = {
   sensorSet: ["ref", "trigger", "spec"], sensorInfo: ["ref"], sensorDelete: ["ref"],
   sensorEnable: ["ref"], sensorDisable: ["ref"], sensorStatus: ["ref"],
   tokenIssue: ["lease", "epoch"], tokenRefresh: ["token"], tokenIntrospect: ["token"],
-  tokenRevoke: ["id"],
+  tokenRevoke: ["id"], poolSeed: ["pool"], poolHistory: ["pool"], userAdd: ["name", "role", "secret"],
+  userSet: ["name"], userDelete: ["name"], tokenSensor: ["ref"], sensorLogs: ["ref"],
+  sensorRules: ["ref", "token"], sensorHeartbeat: ["token"], emit: ["token", "trigger_type", "payload"],
 };
 
 function state({ held, lostAt }) {
@@ -81,7 +83,8 @@ async function run({ client, call, args = {} }) {
   const positions = POSITIONS[method] ?? [];
   const given = positions.map((name) => rest[name]);
   for (const name of positions) delete rest[name];
-  const answer = clients.get(client)[method](...given, { ...rest, ...options });
+  const named = Object.fromEntries(Object.entries(rest).map(([k, v]) => [camel(k), v]));
+  const answer = clients.get(client)[method](...given, { ...named, ...options });
   if (!(Symbol.asyncIterator in answer)) return answer;
   const rows = [];
   for await (const row of answer) rows.push(row);

@@ -20,9 +20,11 @@ import threading
 import time
 import unittest
 
+import redis
+
 from fakecluster import FakeCluster
 from harness import BUILD, PATIENCE, Server, port_of, reserve, text_of, until
-from pyclient import ROOT, Proxy
+from pyclient import ROOT, Proxy, Scripted
 from tls_kit import Certificates, TlsServer
 
 HERE = os.path.join(ROOT, "tests", "clients")
@@ -58,8 +60,9 @@ DRIVERS = {"python": python_driver, "node": node_driver, "go": go_driver}
 class Driver:
     """A driver program; calls may be made from several threads."""
 
-    def __init__(self, command):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, command, environment=None):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=environment)
         self.lock = threading.Lock()
         self.answers = {}
         self.last = 0
@@ -129,11 +132,13 @@ class Run:
             "socket": self.server.socket, "dead": "127.0.0.1:%d" % port_of(self.dead),
             "nodes": ",".join(n.address for n in self.cluster.nodes),
             "follower": self.cluster.nodes[2].address, "language": language,
-            "secure": "localhost:%d" % secure.tls_port, "ca": certificates["ca.pem"]}
+            "secure": "localhost:%d" % secure.tls_port, "secure_socket": secure.socket, "ca": certificates["ca.pem"]}
         self.saved, self.begun = {}, {}
+        self.scripted = None
 
     def end(self):
         self.driver.end()
+        self.play()
         self.proxy.close()
         self.cluster.remove()
         self.server.remove()
@@ -152,8 +157,36 @@ class Run:
             return re.sub(r"{(\w+)}", lambda found: self.names[found.group(1)], value)
         return value
 
-    def do(self, words):
-        if words == "server crash":
+    def play(self, answers=None, hellos=()):
+        """From now on {script} is a server that gives these answers; None: there is none."""
+        if self.scripted:
+            self.scripted.close()
+        self.scripted = Scripted(*answers, hellos=hellos) if answers is not None else None
+        self.names["script"] = self.scripted.address if self.scripted else ""
+
+    def stop_driver(self, lease):
+        """As a debugger or a suspended virtual machine stops it, until this lease has ended."""
+        pid = self.driver.process.pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with self.server.client() as c:
+                until(lambda: "expired" in c.execute_command("LEASE", lease), "the end of the lease")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def role(self, number):
+        try:
+            with self.cluster.nodes[number].client() as c:
+                return c.execute_command("ROLE")[0]
+        except redis.ConnectionError:  # a node that changes its role closes its connections
+            return None
+
+    def do(self, words, step):
+        if words == "script":
+            self.play(step["answers"], step.get("hellos", ()))
+        elif words == "driver stop":
+            self.stop_driver(self.fill(step["lease"]))
+        elif words == "server crash":
             self.server.stop(signal.SIGKILL)
             self.server.start()
             self.proxy.swallow = False
@@ -168,8 +201,9 @@ class Run:
         elif words.startswith("cluster lead"):
             number = int(words.split()[2])
             self.cluster.do("lead", number)
-            with self.cluster.nodes[number].client() as c:
-                until(lambda: c.execute_command("ROLE")[0] == "master", "the next owner")
+            until(lambda: self.role(number) == "master", "the next owner")
+        elif words.startswith("cluster demoted"):
+            until(lambda: self.role(int(words.split()[2])) == "slave", "the owner has lost the log")
         else:
             self.cluster.do(*words.split()[1:])
 
@@ -185,7 +219,7 @@ class Run:
 
     def step(self, step):
         if "do" in step:
-            self.do(step["do"])
+            self.do(step["do"], step)
             return
         call = self.fill({k: step[k] for k in ("client", "call", "args") if k in step})
         if "begin" in step:
@@ -280,6 +314,70 @@ class Table(unittest.TestCase):
     def test_names_of_cases_are_unique(self):
         names = [case["name"] for case in table()]
         self.assertEqual(len(names), len(set(names)))
+
+
+class Environment(unittest.TestCase):
+    """Who logs in, by the variables that the command line reads."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(None)
+        with redis.Redis(unix_socket_path=cls.server.socket) as root:
+            root.execute_command("USER", "ADD", "ci", "ROLE", "reader", "SECRET", SECRET)
+            root.execute_command("USER", "ADD", "default", "ROLE", "reader", "SECRET", SECRET)
+        cls.file = os.path.join(cls.server.data, "secret")
+        with open(cls.file, "w", encoding="ascii") as file:
+            file.write(SECRET + "\nand more\n")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.remove()
+
+    def whoami(self, language, environment, **options):
+        driver = Driver(DRIVERS[language](), {**os.environ, **environment})
+        try:
+            made = driver.call({"call": "connect", "client": "c", "args": {
+                "address": "127.0.0.1:%d" % self.server.port, **options}})
+            return made if "error" in made else driver.call({"call": "whoami", "client": "c"})
+        finally:
+            driver.end()
+
+    def test_the_user_of_the_environment_logs_in_unless_another_one_is_given(self):
+        secret, file = {"TENURE_SECRET": SECRET}, {"TENURE_SECRET_FILE": self.file}
+        for language in DRIVERS:
+            for environment, options, name in (
+                    ({"TENURE_USER": "ci", **secret}, {}, "ci"), ({"TENURE_USER": "ci", **file}, {}, "ci"), (file, {}, "default"),
+                    ({"TENURE_USER": "nobody", **secret}, {"username": "ci"}, "ci"),
+                    ({"TENURE_USER": "nobody", "TENURE_SECRET": "no"}, {"username": "ci", "password": SECRET}, "ci")):
+                with self.subTest(language=language, environment=environment, options=options):
+                    said = self.whoami(language, environment, **options)
+                    self.assertEqual(said.get("ok", said).get("name"), name, said)
+            with self.subTest(language=language):
+                said = self.whoami(language, {"TENURE_USER": "ci"})
+                self.assertEqual(said["error"]["result"], "NOAUTH")
+                said = self.whoami(language, {"TENURE_SECRET_FILE": self.file + "-none"})
+                self.assertEqual(said["error"]["result"], "OTHER")
+                self.assertIn(self.file + "-none", said["error"]["text"])
+
+
+class Methods(unittest.TestCase):
+    # Of the protocol, or of those that run a server, who have the command line.
+    APART = {"COMMAND", "BACKUP", "CLIENT", "CONFIG", "SENTINEL", "AUTH", "HELLO", "QUIT", "READONLY", "READWRITE", "RESET", "SELECT",
+             "SUBSCRIBE", "PSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "ECHO", "INFO", "ROLE", "SNAPSHOT", "NODE CLOSE",
+             "NODE FORGET", "NODE STEP-DOWN", "SENSOR RESET", "SENSOR RESTART", "TOKEN ROTATE"}
+
+    def test_every_command_has_a_method_in_every_language(self):
+        with open(os.path.join(ROOT, "docs/commands.md"), encoding="utf-8") as file:
+            names = [name for name in re.findall(r"(?m)^#+ ([A-Z]+(?: [A-Z-]+)?)$", file.read())
+                     if not {name, name.split()[0]} & self.APART]
+        self.assertGreater(len(names), 50)
+        go = "".join(text_of(os.path.join(ROOT, "clients/go", name)) for name in ("commands.go", "commands_more.go"))
+        types = text_of(os.path.join(ROOT, "clients/node/index.d.ts"))
+        for name in names:
+            pascal = "".join(word.capitalize() for word in name.split()).replace("Whoami", "WhoAmI")
+            self.assertRegex(go, r"\nfunc \(c \*Client\) %s\(" % pascal)
+            camel = name.lower() if name == "WHOAMI" else pascal[0].lower() + pascal[1:]
+            self.assertRegex(types, r"\n  %s\(" % camel)
 
 
 if __name__ == "__main__":

@@ -89,8 +89,8 @@ class Proxy:
 
 
 class Scripted:
-    """A server that says HELLO and then, to each request in turn, what it was told to; None: it
-    hangs up. Keeps what it was asked."""
+    """A server that says HELLO and then, to each request in turn, what it was told to; None: it hangs up; an object:
+    these very bytes (`say`, so many `times`), and then it may `hang_up`. Keeps what it was asked."""
 
     def __init__(self, *answers, hellos=()):
         self.answers = list(answers)
@@ -106,8 +106,14 @@ class Scripted:
                 s, _ = self.listener.accept()
             except OSError:
                 return
+            threading.Thread(target=self.meet, args=(s,), daemon=True).start()
+
+    def meet(self, s):
+        try:
             with s, s.makefile("rwb") as file:
                 self.talk(file)
+        except OSError:  # it has not listened to the end
+            pass
 
     def talk(self, file):
         while True:
@@ -125,8 +131,11 @@ class Scripted:
                 answer = self.answers.pop(0) if self.answers else None
             if answer is None:
                 return
-            file.write(answer.encode() + b"\r\n")
+            told = answer if isinstance(answer, dict) else {"say": answer + "\r\n"}
+            file.write(told["say"].encode() * told.get("times", 1))
             file.flush()
+            if told.get("hang_up"):
+                return
 
     def close(self):
         Proxy.end(self.listener)

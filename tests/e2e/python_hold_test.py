@@ -171,6 +171,29 @@ class Holding(Cut):
         with self.assertRaises(tenure.LeaseLost):
             held.release()
 
+    def test_its_holder_is_told_in_time_even_while_the_client_looks_for_the_server(self):
+        """As when the resolver of names hangs."""
+        self.client.pool_create("hangs", range=(1, 9), lease=6)
+        told, looking, found = [], threading.Event(), threading.Event()
+        self.addCleanup(found.set)
+        held = self.client.hold("hangs", "job/1", on_lost=told.append)
+        self.heard(self.direct)
+        real = tenure._Address.connect
+
+        def connect(address):
+            looking.set()
+            found.wait()
+            return real(address)
+        tenure._Address.connect = connect
+        self.addCleanup(setattr, tenure._Address, "connect", real)
+        self.proxy.cut()
+        self.assertTrue(looking.wait(PATIENCE))
+        until(lambda: told, "its holder gives up")
+        self.assertEqual(held.reason, "it was not renewed in time")
+        found.set()
+        with self.assertRaises(tenure.LeaseLost):
+            held.release()
+
     def test_a_crash_of_the_server_does_not_lose_a_lease(self):
         self.client.pool_create("through", range=(1, 9), lease=600)
         with self.client.hold_bundle("job/1", {"through": [7]}) as held:

@@ -104,6 +104,19 @@ function tlsOptions({ caFile, certFile, keyFile, insecure }) {
 }
 
 /**
+ * Who logs in: this user or, without a password, that of the environment.
+ * @param {string | undefined} username
+ * @param {string | undefined} password
+ */
+function loginOf(username, password) {
+  const env = process.env;
+  if (password !== undefined) return { username, password };
+  const secret = env.TENURE_SECRET ||
+    (env.TENURE_SECRET_FILE ? readFileSync(env.TENURE_SECRET_FILE, "utf8").split(/\r?\n/, 1)[0] : "");
+  return secret === "" ? { username, password } : { username: username ?? (env.TENURE_USER || undefined), password: secret };
+}
+
+/**
  * What the options and the environment name.
  * @param {string | undefined} given
  * @param {{username?: string, password?: string, name?: string, tls?: boolean, caFile?: string,
@@ -119,8 +132,7 @@ export function addressesOf(given, options) {
   const tls = secure ? tlsOptions(options) : undefined;
   return parseAddress(text).map((address) => ({
     ...address,
-    username: options.username ?? address.username,
-    password: options.password ?? address.password,
+    ...loginOf(options.username ?? address.username, options.password ?? address.password),
     name: options.name,
     tls,
   }));

@@ -1,5 +1,6 @@
 // The server's commands as methods: POOL CREATE is poolCreate. Writes take `opid`, reads `fence`.
 import { randomUUID } from "node:crypto";
+import { givenUp } from "./errors.js";
 import * as replies from "./replies.js";
 
 /** @typedef {string | number | bigint} Word */
@@ -72,6 +73,20 @@ function secondsOf(wait) {
   return found ? Number(found[1]) * ({ s: 1, m: 60, h: 3600, d: 86400 }[found[2]] ?? 1) : 0;
 }
 
+/**
+ * A reply of another form does not tell the outcome.
+ * @param {(reply: any) => any} parse
+ * @param {{kind: string, opid?: string}} request
+ * @param {any} reply
+ */
+function parsed(parse, request, reply) {
+  try {
+    return parse(reply);
+  } catch (error) {
+    throw givenUp(request, true, error);
+  }
+}
+
 /** `run` sends a request; the classes that extend this one say how. */
 export class Commands {
   /**
@@ -99,8 +114,8 @@ export class Commands {
    * @param {readonly Word[]} words
    */
   async write(parse, { opid = randomUUID(), wait, signal }, words) {
-    return parse(await this.run({ words: [...words, "OPID", opid], kind: "write", opid,
-      wait: secondsOf(wait), signal }));
+    const request = { words: [...words, "OPID", opid], kind: "write", opid, wait: secondsOf(wait), signal };
+    return parsed(parse, request, await this.run(request));
   }
 
   /**
@@ -109,7 +124,8 @@ export class Commands {
    * @param {readonly Word[]} words
    */
   async read(parse, { fence }, words) {
-    return parse(await this.run({ words: [...words, ...optional({ fence })], kind: "read" }));
+    const request = { words: [...words, ...optional({ fence })], kind: "read" };
+    return parsed(parse, request, await this.run(request));
   }
 
   /**
@@ -130,17 +146,17 @@ export class Commands {
 
   /** @param {string} pool @param {Options} [o] */
   poolCreate(pool, o = {}) {
-    return this.write(replies.same, o, ["POOL", "CREATE", pool, ...policyWords(o)]);
+    return this.write(replies.done, o, ["POOL", "CREATE", pool, ...policyWords(o)]);
   }
 
   /** @param {string} pool @param {Options} [o] */
   poolAlter(pool, o = {}) {
-    return this.write(replies.same, o, ["POOL", "ALTER", pool, ...policyWords(o)]);
+    return this.write(replies.done, o, ["POOL", "ALTER", pool, ...policyWords(o)]);
   }
 
   /** @param {string} pool @param {Options} [o] */
   poolDrop(pool, o = {}) {
-    return this.write(replies.same, o, ["POOL", "DROP", pool, ...optional({ reason: o.reason })]);
+    return this.write(replies.done, o, ["POOL", "DROP", pool, ...optional({ reason: o.reason })]);
   }
 
   /** @param {string} pool @param {readonly string[]} names @param {Options} [o] */
@@ -157,8 +173,14 @@ export class Commands {
 
   /** @param {string} pool @param {Options} [o] */
   poolSeed(pool, o = {}) {
-    return this.write(replies.same, o,
+    return this.write(replies.done, o,
       ["POOL", "SEED", pool, ...optional({ given: o.given, reclaimed: o.reclaimed })]);
+  }
+
+  /** @param {string} pool @param {Options} [o] */
+  poolHistory(pool, o = {}) {
+    return this.read(replies.history, o,
+      ["POOL", "HISTORY", pool, ...optional({ step: o.step, count: o.count })]);
   }
 
   /** @param {string} pool @param {Options} [o] */
@@ -228,47 +250,47 @@ export class Commands {
 
   /** @param {string} lease @param {string} holder @param {number} epoch @param {Options} [o] */
   activate(lease, holder, epoch, o = {}) {
-    return this.write(replies.same, o, ["ACTIVATE", lease, holder, epoch]);
+    return this.write(replies.moved, o, ["ACTIVATE", lease, holder, epoch]);
   }
 
   /** @param {string} lease @param {number} epoch @param {Options} [o] */
   touch(lease, epoch, o = {}) {
-    return this.write(replies.same, o,
+    return this.write(replies.moved, o,
       ["TOUCH", lease, epoch, ...optional({ ttl: o.ttl, meta: json(o.meta) })]);
   }
 
   /** @param {string} lease @param {string} holder @param {number} epoch @param {Options} [o] */
   release(lease, holder, epoch, o = {}) {
-    return this.write(replies.same, o, ["RELEASE", lease, holder, epoch, ...(o.now ? ["NOW"] : []),
+    return this.write(replies.moved, o, ["RELEASE", lease, holder, epoch, ...(o.now ? ["NOW"] : []),
       ...optional({ reason: o.reason })]);
   }
 
   /** @param {string} lease @param {Options} [o] */
   revoke(lease, o = {}) {
-    return this.write(replies.same, o,
+    return this.write(replies.moved, o,
       ["REVOKE", lease, ...optional({ after: o.after, reason: o.reason })]);
   }
 
   /** @param {string} lease @param {string} holder @param {number} epoch @param {Options} [o] */
   ack(lease, holder, epoch, o = {}) {
-    return this.write(replies.same, o, ["ACK", lease, holder, epoch]);
+    return this.write(replies.moved, o, ["ACK", lease, holder, epoch]);
   }
 
   /** @param {string} lease @param {Options} [o] */
   reclaim(lease, o = {}) {
-    return this.write(replies.same, o, ["RECLAIM", lease, ...optional({ reason: o.reason })]);
+    return this.write(replies.moved, o, ["RECLAIM", lease, ...optional({ reason: o.reason })]);
   }
 
   /** @param {string} lease @param {number} epoch @param {string} holder @param {Options} [o] */
   rekey(lease, epoch, holder, o = {}) {
-    return this.write(replies.same, o,
+    return this.write(replies.moved, o,
       ["REKEY", lease, epoch, holder, ...optional({ reason: o.reason })]);
   }
 
   /** @param {string} pool @param {string} holder @param {readonly Word[]} values @param {Options} [o] */
   import(pool, holder, values, o = {}) {
     const { deadline, created, seen, offline, meta } = o;
-    return this.write(replies.same, o, ["IMPORT", pool, holder, ...amountWords(values),
+    return this.write(replies.moved, o, ["IMPORT", pool, holder, ...amountWords(values),
       ...optional({ deadline, created, seen, offline, meta: json(meta) })]);
   }
 
@@ -283,9 +305,14 @@ export class Commands {
     return this.write(replies.counted("freed"), o, ["SWEEP", ...optional({ pool: o.pool })]);
   }
 
+  /** @param {Options} [o] */
+  tick(o = {}) {
+    return this.write(replies.done, o, ["TICK"]);
+  }
+
   /** @param {string} lease @param {number} epoch @param {Options} [o] */
   verify(lease, epoch, o = {}) {
-    return this.read(replies.same, o, ["VERIFY", lease, epoch]);
+    return this.read(replies.verified, o, ["VERIFY", lease, epoch]);
   }
 
   /** @param {string} lease @param {Options} [o] */
@@ -315,7 +342,7 @@ export class Commands {
 
   /** @param {string} id @param {string} trigger @param {Options} [o] */
   ruleSet(id, trigger, o = {}) {
-    return this.write(replies.same, o, ["RULE", "SET", id, trigger,
+    return this.write(replies.done, o, ["RULE", "SET", id, trigger,
       ...(o.disabled ? ["DISABLED"] : []), ...optional({ meta: json(o.meta), reason: o.reason })]);
   }
 
@@ -326,17 +353,17 @@ export class Commands {
 
   /** @param {string} id @param {Options} [o] */
   ruleDelete(id, o = {}) {
-    return this.write(replies.same, o, ["RULE", "DELETE", id, ...optional({ reason: o.reason })]);
+    return this.write(replies.done, o, ["RULE", "DELETE", id, ...optional({ reason: o.reason })]);
   }
 
   /** @param {string} id @param {Options} [o] */
   ruleEnable(id, o = {}) {
-    return this.write(replies.same, o, ["RULE", "ENABLE", id, ...optional({ reason: o.reason })]);
+    return this.write(replies.done, o, ["RULE", "ENABLE", id, ...optional({ reason: o.reason })]);
   }
 
   /** @param {string} id @param {Options} [o] */
   ruleDisable(id, o = {}) {
-    return this.write(replies.same, o, ["RULE", "DISABLE", id, ...optional({ reason: o.reason })]);
+    return this.write(replies.done, o, ["RULE", "DISABLE", id, ...optional({ reason: o.reason })]);
   }
 
   /** @param {Options} [o] */
@@ -347,7 +374,7 @@ export class Commands {
 
   /** @param {string} ref @param {string} trigger @param {any} spec @param {Options} [o] */
   sensorSet(ref, trigger, spec, o = {}) {
-    return this.write(replies.same, o, ["SENSOR", "SET", ref, trigger, json(spec),
+    return this.write(replies.done, o, ["SENSOR", "SET", ref, trigger, json(spec),
       ...(o.disabled ? ["DISABLED"] : []), ...optional({ reason: o.reason })]);
   }
 
@@ -358,17 +385,17 @@ export class Commands {
 
   /** @param {string} ref @param {Options} [o] */
   sensorDelete(ref, o = {}) {
-    return this.write(replies.same, o, ["SENSOR", "DELETE", ref, ...optional({ reason: o.reason })]);
+    return this.write(replies.done, o, ["SENSOR", "DELETE", ref, ...optional({ reason: o.reason })]);
   }
 
   /** @param {string} ref @param {Options} [o] */
   sensorEnable(ref, o = {}) {
-    return this.write(replies.same, o, ["SENSOR", "ENABLE", ref, ...optional({ reason: o.reason })]);
+    return this.write(replies.done, o, ["SENSOR", "ENABLE", ref, ...optional({ reason: o.reason })]);
   }
 
   /** @param {string} ref @param {Options} [o] */
   sensorDisable(ref, o = {}) {
-    return this.write(replies.same, o, ["SENSOR", "DISABLE", ref, ...optional({ reason: o.reason })]);
+    return this.write(replies.done, o, ["SENSOR", "DISABLE", ref, ...optional({ reason: o.reason })]);
   }
 
   /** @param {Options} [o] */
@@ -382,6 +409,29 @@ export class Commands {
     return this.read(replies.same, o, ["SENSOR", "STATUS", ref]);
   }
 
+  /** @param {string} ref @param {Options} [o] */
+  sensorLogs(ref, o = {}) {
+    return this.read(replies.same, o,
+      ["SENSOR", "LOGS", ref, ...optional({ after: o.after, count: o.count })]);
+  }
+
+  /** @param {string} ref @param {string} token @param {Options} [o] */
+  sensorRules(ref, token, o = {}) {
+    return this.read(replies.rulePage, o,
+      ["SENSOR", "RULES", ref, token, ...optional({ cursor: o.cursor, count: o.count })]);
+  }
+
+  /** @param {string} token @param {Options} [o] */
+  sensorHeartbeat(token, o = {}) {
+    return this.read((r) => replies.same(r).expiresAt, o, ["SENSOR", "HEARTBEAT", token]);
+  }
+
+  /** @param {string} token @param {string} trigger @param {any} [payload] @param {Options} [o] */
+  emit(token, trigger, payload, o = {}) {
+    return this.write(replies.done, o,
+      ["EMIT", token, trigger, ...optional({ payload: json(payload) })]);
+  }
+
   // Tokens
 
   /** @param {string} lease @param {number} epoch @param {Options} [o] */
@@ -389,6 +439,13 @@ export class Commands {
     const { ttl, refresh, scope } = o;
     return this.read(replies.signedToken, o,
       ["TOKEN", "ISSUE", lease, epoch, ...optional({ ttl, refresh, scope })]);
+  }
+
+  /** @param {string} ref @param {Options} [o] */
+  tokenSensor(ref, o = {}) {
+    const { ttl, refresh, scope } = o;
+    return this.read(replies.signedToken, o,
+      ["TOKEN", "SENSOR", ref, ...optional({ ttl, refresh, scope })]);
   }
 
   /** @param {string} token @param {Options} [o] */
@@ -403,13 +460,48 @@ export class Commands {
 
   /** @param {string} id @param {Options} [o] */
   tokenRevoke(id, o = {}) {
-    return this.write(replies.same, o,
+    return this.write(replies.moved, o,
       ["TOKEN", "REVOKE", id, ...optional({ after: o.after, reason: o.reason })]);
   }
 
   /** @param {Options} [o] */
   tokenKeys(o = {}) {
     return this.read((r) => r.keys, o, ["TOKEN", "KEYS"]);
+  }
+
+  // Users
+
+  /** @param {Options} [o] */
+  whoami(o = {}) {
+    return this.read(replies.same, o, ["WHOAMI"]);
+  }
+
+  /** @param {string} name @param {string} role @param {string} secret @param {Options} [o] */
+  userAdd(name, role, secret, o = {}) {
+    return this.userWrite("ADD", name, { ...o, role, secret });
+  }
+
+  /** @param {string} name @param {Options} [o] */
+  userSet(name, o = {}) {
+    return this.userWrite("SET", name, o);
+  }
+
+  /** @param {string} verb @param {string} name @param {Options} o */
+  userWrite(verb, name, o) {
+    const { role, secret, pools, holders, maxValues, reason } = o;
+    return this.write(replies.done, o, ["USER", verb, name,
+      ...optional({ role, secret, pools, holders, max_values: maxValues, reason })]);
+  }
+
+  /** @param {string} name @param {Options} [o] */
+  userDelete(name, o = {}) {
+    return this.write(replies.done, o, ["USER", "DELETE", name, ...optional({ reason: o.reason })]);
+  }
+
+  /** @param {Options} [o] */
+  userList(o = {}) {
+    return this.read(replies.userPage, o,
+      ["USER", "LIST", ...optional({ cursor: o.cursor, count: o.count })]);
   }
 
   // The server

@@ -1,11 +1,36 @@
 // Replies of the server as objects of this package: names in camelCase, JSON texts parsed.
 
+function otherForm() {
+  return new TypeError("a reply of another form");
+}
+
+/**
+ * A reply whose fields with these names are what they must be.
+ * @param {Record<string, any>} reply
+ * @param {Record<string, (value: any) => boolean>} needed
+ * @returns {any}
+ */
+function checked(reply, needed) {
+  const fields = camel(reply);
+  for (const [name, fits] of Object.entries(needed)) {
+    if (!fits(fields[name])) throw otherForm();
+  }
+  return fields;
+}
+
+/** @param {any} value */
+const isText = (value) => typeof value === "string" && value !== "";
+const DONE = { result: isText, lsn: Number.isInteger };
+const MOVED = { ...DONE, lease: isText, epoch: Number.isInteger, state: isText };
+const LEASE = { lease: isText, epoch: Number.isInteger, state: isText, values: Array.isArray };
+
 /**
  * The fields of a reply by their names here: waited_ms is waitedMs.
  * @param {Record<string, any>} reply
  * @returns {any}
  */
 function camel(reply) {
+  if (reply === null || typeof reply !== "object" || Array.isArray(reply)) throw otherForm();
   return Object.fromEntries(Object.entries(reply).map(([key, value]) =>
     [key.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase()), value]));
 }
@@ -31,21 +56,27 @@ function large(value) {
 
 /** @param {Reply} r */
 export const same = (r) => camel(r);
-/** @param {string} name */
-export const counted = (name) => (/** @type {Reply} */ r) => ({ ...camel(r), count: r[name] });
 /** @param {Reply} r */
-export const grant = (r) => ({ ...camel(r), waitedMs: r.waited_ms ?? 0 });
+export const done = (r) => checked(r, DONE);
+/** @param {Reply} r */
+export const verified = (r) => checked(r, { lease: isText, epoch: Number.isInteger });
+/** @param {Reply} r */
+export const moved = (r) => checked(r, MOVED);
+/** @param {string} name */
+export const counted = (name) => (/** @type {Reply} */ r) => ({ ...done(r), count: r[name] });
+/** @param {Reply} r */
+export const grant = (r) => ({ ...checked(r, { ...MOVED, values: Array.isArray }), waitedMs: r.waited_ms ?? 0 });
 
 /** @param {Reply} r */
-export const lease = (r) => ({ ...camel(r), user: r.user || null, meta: object(r.meta) });
+export const lease = (r) => ({ ...checked(r, LEASE), user: r.user || null, meta: object(r.meta) });
 /** @param {Reply} r */
 export const leasePage = (r) => ({ ...page(r), leases: r.leases.map(lease) });
 
 /** @param {Reply} r */
-export const pool = ({ pool: name, ...r }) => ({
-  name,
-  ...Object.fromEntries(Object.entries(camel(r)).map(([key, value]) => [key, large(value)])),
-});
+export const pool = (r) => {
+  const { pool: name, ...fields } = checked(r, { pool: isText });
+  return { name, ...Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, large(value)])) };
+};
 /** @param {Reply} r */
 export const poolPage = (r) => ({ ...page(r), pools: r.pools.map(pool) });
 /** @param {Reply} r */
@@ -54,7 +85,7 @@ const valueRow = (r) => ({ ...camel(r), count: large(r.count) });
 export const valuePage = (r) => ({ ...page(r), values: r.values.map(valueRow) });
 
 /** @param {Reply} r */
-const page = (r) => ({ ...camel(r), cursor: String(r.cursor) });
+const page = (r) => ({ ...checked(r, { cursor: (cursor) => cursor !== undefined }), cursor: String(r.cursor) });
 
 /** @param {Reply} r */
 export const event = (r) => r.kind === "lost"
@@ -71,6 +102,13 @@ export const rulePage = (r) => ({ ...page(r), rules: r.rules.map(rule) });
 export const sensor = (r) => ({ ...camel(r), spec: object(r.spec) });
 /** @param {Reply} r */
 export const sensorPage = (r) => ({ ...page(r), sensors: r.sensors.map(sensor) });
+
+/** @param {Reply} r */
+export const userPage = (r) => ({ ...page(r), users: r.users.map(camel) });
+
+/** @param {Reply} r */
+export const history = ({ step, kept, ...figures }) =>
+  ({ step, kept, figures: Object.fromEntries(Object.entries(figures).filter(([, list]) => Array.isArray(list))) });
 
 /** @param {Reply} r */
 export const signedToken = (r) => ({

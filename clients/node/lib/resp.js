@@ -1,6 +1,9 @@
 // RESP3: requests out, replies in, in any pieces.
 
 const CR = 13;
+const REPLY_MAX = 1 << 26; // bytes of one reply
+const LINE_MAX = 1 << 16;
+const DEPTH_MAX = 32; // of arrays in arrays
 
 /** An error reply, as a value. */
 export class ErrorReply {
@@ -66,7 +69,7 @@ const AGGREGATE = {
     items.flatMap((key, i) => i % 2 === 0 ? [[String(key), items[i + 1]]] : [])),
 };
 
-/** Collects the bytes of a connection into replies; throws if they are not RESP3. */
+/** Collects the bytes of a connection into replies; throws if they are not RESP3, or too many. */
 export class Parser {
   /** @param {(reply: any) => void} deliver */
   constructor(deliver) {
@@ -74,6 +77,13 @@ export class Parser {
     /** @type {Buffer} */
     this.buffer = Buffer.alloc(0);
     this.at = 0;
+    /** Pieces that came after `buffer`, and how many bytes are needed to go on.
+     * @type {Buffer[]} */
+    this.pieces = [];
+    this.have = 0;
+    this.need = 0;
+    /** What the reply that is not complete has taken. */
+    this.taken = 0;
     /** Aggregates that are not complete, the outermost first.
      * @type {{kind: string, need: number, items: any[]}[]} */
     this.open = [];
@@ -81,31 +91,49 @@ export class Parser {
 
   /** @param {Buffer} data */
   feed(data) {
-    this.buffer = this.at < this.buffer.length
-      ? Buffer.concat([this.buffer.subarray(this.at), data]) : data;
+    this.pieces.push(data);
+    this.have += data.length;
+    if (this.have < this.need) return; // a long text is put together once
+    this.buffer = this.pieces.length === 1 ? data : Buffer.concat(this.pieces);
     this.at = 0;
+    this.need = 0;
     while (this.#frame());
+    const rest = this.buffer.subarray(this.at);
+    this.pieces = rest.length > 0 ? [rest] : [];
+    this.have = rest.length;
   }
 
   /** Reads one frame; false: it is not complete. */
   #frame() {
     const end = this.buffer.indexOf("\r\n", this.at, "latin1");
+    if ((end < 0 ? this.buffer.length : end) - this.at > LINE_MAX) throw new Error("not RESP3: a long line");
     if (end < 0) return false;
     const kind = String.fromCharCode(this.buffer[this.at]);
     const rest = this.buffer.toString("utf8", this.at + 1, end);
     if (kind in SIMPLE) {
-      this.at = end + 2;
+      this.#take(end + 2);
       this.#add(SIMPLE[kind](rest));
       return true;
     }
     const size = Number(rest);
-    if (!Number.isInteger(size)) throw new Error(`not RESP3: ${kind}${rest}`);
-    if (size < 0) {
-      this.at = end + 2;
+    if (!/^-?\d+$/.test(rest) || size < -1) throw new Error(`not RESP3: ${kind}${rest}`);
+    if (size === -1) {
+      this.#take(end + 2);
       this.#add(null);
       return true;
     }
+    if (size > REPLY_MAX) throw new Error(`a reply of more than ${REPLY_MAX} bytes`);
     return kind in BULK ? this.#bulk(kind, end + 2, size) : this.#aggregate(kind, end + 2, size);
+  }
+
+  /**
+   * Continues at this place.
+   * @param {number} next
+   */
+  #take(next) {
+    this.taken += next - this.at;
+    this.at = next;
+    if (this.taken > REPLY_MAX) throw new Error(`a reply of more than ${REPLY_MAX} bytes`);
   }
 
   /**
@@ -114,10 +142,14 @@ export class Parser {
    * @param {number} size
    */
   #bulk(kind, from, size) {
-    if (this.buffer.length < from + size + 2) return false;
-    if (this.buffer[from + size] !== CR) throw new Error("not RESP3: text without an end");
-    this.at = from + size + 2;
-    this.#add(BULK[kind](this.buffer.toString("utf8", from, from + size)));
+    const end = from + size;
+    if (this.buffer.length < end + 2) {
+      this.need = end + 2 - this.at;
+      return false;
+    }
+    if (this.buffer[end] !== CR) throw new Error("not RESP3: text without an end");
+    this.#take(end + 2);
+    this.#add(BULK[kind](this.buffer.toString("utf8", from, end)));
     return true;
   }
 
@@ -128,9 +160,9 @@ export class Parser {
    */
   #aggregate(kind, from, size) {
     if (!(kind in AGGREGATE) && kind !== "|") throw new Error(`not RESP3: a reply begins with ${kind}`);
-    this.at = from;
+    this.#take(from);
     const need = kind === "%" || kind === "|" ? 2 * size : size;
-    this.open.push({ kind, need, items: [] });
+    if (this.open.push({ kind, need, items: [] }) > DEPTH_MAX) throw new Error("not RESP3: a deep reply");
     if (need === 0) this.#close();
     return true;
   }
@@ -139,6 +171,7 @@ export class Parser {
   #add(value) {
     const inner = this.open.at(-1);
     if (inner === undefined) {
+      this.taken = 0;
       this.deliver(value);
       return;
     }

@@ -108,6 +108,11 @@ func (a args) sensor() tenure.Sensor {
 		Spec: a.object("spec")}
 }
 
+func (a args) user() tenure.UserTerms {
+	return tenure.UserTerms{Role: a.text("role"), Secret: a.text("secret"), Pools: a.text("pools"),
+		Holders: a.text("holders"), MaxValues: a.number("max_values")}
+}
+
 func (a args) context() context.Context {
 	ctx := context.Background()
 	if a.has("opid") {
@@ -129,43 +134,62 @@ func method(c *tenure.Client, r request) (any, error) {
 	a := r.Args
 	ctx := a.context()
 	call, ok := map[string]func() (any, error){
-		"pool_create":      func() (any, error) { return of(c.PoolCreate(ctx, a.text("pool"), a.policy())) },
-		"pool_alter":       func() (any, error) { return of(c.PoolAlter(ctx, a.text("pool"), a.policy())) },
-		"pool_drop":        func() (any, error) { return of(c.PoolDrop(ctx, a.text("pool"))) },
-		"pool_add":         func() (any, error) { return of(c.PoolAdd(ctx, a.text("pool"), texts(a["names"])...)) },
-		"pool_remove":      func() (any, error) { return of(c.PoolRemove(ctx, a.text("pool"), texts(a["names"])...)) },
-		"pool_info":        func() (any, error) { return of(c.PoolInfo(ctx, a.text("pool"))) },
-		"pool_list":        func() (any, error) { return of(c.PoolList(ctx, a.list())) },
-		"pool_metrics":     func() (any, error) { return of(c.PoolMetrics(ctx, a.text("pool"))) },
-		"pool_values":      func() (any, error) { return of(c.PoolValues(ctx, a.text("pool"), a.ofPool())) },
-		"value":            func() (any, error) { return of(c.Value(ctx, a.text("value"))) },
-		"alloc":            func() (any, error) { return of(c.Alloc(ctx, a.claim(), a.text("holder"), a.terms())) },
-		"alloc_bundle":     func() (any, error) { return of(c.AllocBundle(ctx, a.text("holder"), a.claims(), a.terms())) },
-		"reserve":          func() (any, error) { return of(c.Reserve(ctx, a.text("holder"), a.claims(), a.terms())) },
-		"activate":         func() (any, error) { return of(c.Activate(ctx, a.token(), a.text("holder"))) },
-		"touch":            func() (any, error) { return of(c.Touch(ctx, a.token(), a.terms())) },
-		"revoke":           func() (any, error) { return of(c.Revoke(ctx, a.text("lease"), a.duration("after"))) },
-		"ack":              func() (any, error) { return of(c.Ack(ctx, a.token(), a.text("holder"))) },
-		"reclaim":          func() (any, error) { return of(c.Reclaim(ctx, a.text("lease"))) },
-		"rekey":            func() (any, error) { return of(c.Rekey(ctx, a.token(), a.text("holder"))) },
-		"disown":           func() (any, error) { return of(c.Disown(ctx, a.text("holder"), a.text("pool"))) },
-		"sweep":            func() (any, error) { return of(c.Sweep(ctx, a.text("pool"))) },
-		"verify":           func() (any, error) { return of(c.Verify(ctx, a.token())) },
-		"lease":            func() (any, error) { return of(c.Lease(ctx, a.text("lease"))) },
-		"leases":           func() (any, error) { return of(c.Leases(ctx, a.list())) },
-		"rule_set":         func() (any, error) { return of(c.RuleSet(ctx, a.rule())) },
-		"rule_info":        func() (any, error) { return of(c.RuleInfo(ctx, a.text("id"))) },
-		"rule_delete":      func() (any, error) { return of(c.RuleDelete(ctx, a.text("id"))) },
-		"rule_enable":      func() (any, error) { return of(c.RuleEnable(ctx, a.text("id"))) },
-		"rule_disable":     func() (any, error) { return of(c.RuleDisable(ctx, a.text("id"))) },
-		"rule_list":        func() (any, error) { return of(c.RuleList(ctx, a.list())) },
-		"sensor_set":       func() (any, error) { return of(c.SensorSet(ctx, a.sensor())) },
-		"sensor_info":      func() (any, error) { return of(c.SensorInfo(ctx, a.text("ref"))) },
-		"sensor_delete":    func() (any, error) { return of(c.SensorDelete(ctx, a.text("ref"))) },
-		"sensor_enable":    func() (any, error) { return of(c.SensorEnable(ctx, a.text("ref"))) },
-		"sensor_disable":   func() (any, error) { return of(c.SensorDisable(ctx, a.text("ref"))) },
-		"sensor_list":      func() (any, error) { return of(c.SensorList(ctx, a.list())) },
-		"sensor_status":    func() (any, error) { return of(c.SensorStatus(ctx, a.text("ref"))) },
+		"pool_create": func() (any, error) { return of(c.PoolCreate(ctx, a.text("pool"), a.policy())) },
+		"pool_alter":  func() (any, error) { return of(c.PoolAlter(ctx, a.text("pool"), a.policy())) },
+		"pool_seed": func() (any, error) {
+			return of(c.PoolSeed(ctx, a.text("pool"), a.number("given"), a.number("reclaimed")))
+		},
+		"pool_history": func() (any, error) {
+			return of(c.PoolHistory(ctx, a.text("pool"), a.text("step"), int(a.number("count"))))
+		},
+		"pool_drop":      func() (any, error) { return of(c.PoolDrop(ctx, a.text("pool"))) },
+		"pool_add":       func() (any, error) { return of(c.PoolAdd(ctx, a.text("pool"), texts(a["names"])...)) },
+		"pool_remove":    func() (any, error) { return of(c.PoolRemove(ctx, a.text("pool"), texts(a["names"])...)) },
+		"pool_info":      func() (any, error) { return of(c.PoolInfo(ctx, a.text("pool"))) },
+		"pool_list":      func() (any, error) { return of(c.PoolList(ctx, a.list())) },
+		"pool_metrics":   func() (any, error) { return of(c.PoolMetrics(ctx, a.text("pool"))) },
+		"pool_values":    func() (any, error) { return of(c.PoolValues(ctx, a.text("pool"), a.ofPool())) },
+		"value":          func() (any, error) { return of(c.Value(ctx, a.text("value"))) },
+		"alloc":          func() (any, error) { return of(c.Alloc(ctx, a.claim(), a.text("holder"), a.terms())) },
+		"alloc_bundle":   func() (any, error) { return of(c.AllocBundle(ctx, a.text("holder"), a.claims(), a.terms())) },
+		"reserve":        func() (any, error) { return of(c.Reserve(ctx, a.text("holder"), a.claims(), a.terms())) },
+		"activate":       func() (any, error) { return of(c.Activate(ctx, a.token(), a.text("holder"))) },
+		"touch":          func() (any, error) { return of(c.Touch(ctx, a.token(), a.terms())) },
+		"revoke":         func() (any, error) { return of(c.Revoke(ctx, a.text("lease"), a.duration("after"))) },
+		"ack":            func() (any, error) { return of(c.Ack(ctx, a.token(), a.text("holder"))) },
+		"reclaim":        func() (any, error) { return of(c.Reclaim(ctx, a.text("lease"))) },
+		"rekey":          func() (any, error) { return of(c.Rekey(ctx, a.token(), a.text("holder"))) },
+		"disown":         func() (any, error) { return of(c.Disown(ctx, a.text("holder"), a.text("pool"))) },
+		"sweep":          func() (any, error) { return of(c.Sweep(ctx, a.text("pool"))) },
+		"tick":           func() (any, error) { return of(c.Tick(ctx)) },
+		"verify":         func() (any, error) { return of(c.Verify(ctx, a.token())) },
+		"lease":          func() (any, error) { return of(c.Lease(ctx, a.text("lease"))) },
+		"leases":         func() (any, error) { return of(c.Leases(ctx, a.list())) },
+		"rule_set":       func() (any, error) { return of(c.RuleSet(ctx, a.rule())) },
+		"rule_info":      func() (any, error) { return of(c.RuleInfo(ctx, a.text("id"))) },
+		"rule_delete":    func() (any, error) { return of(c.RuleDelete(ctx, a.text("id"))) },
+		"rule_enable":    func() (any, error) { return of(c.RuleEnable(ctx, a.text("id"))) },
+		"rule_disable":   func() (any, error) { return of(c.RuleDisable(ctx, a.text("id"))) },
+		"rule_list":      func() (any, error) { return of(c.RuleList(ctx, a.list())) },
+		"sensor_set":     func() (any, error) { return of(c.SensorSet(ctx, a.sensor())) },
+		"sensor_info":    func() (any, error) { return of(c.SensorInfo(ctx, a.text("ref"))) },
+		"sensor_delete":  func() (any, error) { return of(c.SensorDelete(ctx, a.text("ref"))) },
+		"sensor_enable":  func() (any, error) { return of(c.SensorEnable(ctx, a.text("ref"))) },
+		"sensor_disable": func() (any, error) { return of(c.SensorDisable(ctx, a.text("ref"))) },
+		"sensor_list":    func() (any, error) { return of(c.SensorList(ctx, a.list())) },
+		"sensor_status":  func() (any, error) { return of(c.SensorStatus(ctx, a.text("ref"))) },
+		"sensor_logs": func() (any, error) {
+			return of(c.SensorLogs(ctx, a.text("ref"), a.text("after"), int(a.number("count"))))
+		},
+		"sensor_rules": func() (any, error) { return of(c.SensorRules(ctx, a.text("ref"), a.text("token"), a.list())) },
+		"emit": func() (any, error) {
+			return of(c.Emit(ctx, a.text("token"), a.text("trigger_type"), a.object("payload")))
+		},
+		"whoami":           func() (any, error) { return of(c.WhoAmI(ctx)) },
+		"user_add":         func() (any, error) { return of(c.UserAdd(ctx, a.text("name"), a.user())) },
+		"user_set":         func() (any, error) { return of(c.UserSet(ctx, a.text("name"), a.user())) },
+		"user_delete":      func() (any, error) { return of(c.UserDelete(ctx, a.text("name"))) },
+		"user_list":        func() (any, error) { return of(c.UserList(ctx, a.list())) },
 		"token_refresh":    func() (any, error) { return of(c.TokenRefresh(ctx, a.text("token"), a.duration("ttl"))) },
 		"token_introspect": func() (any, error) { return of(c.TokenIntrospect(ctx, a.text("token"))) },
 		"token_revoke":     func() (any, error) { return of(c.TokenRevoke(ctx, a.text("id"), a.duration("after"))) },
@@ -195,6 +219,12 @@ func longer(ctx context.Context, c *tenure.Client, r request) (any, error) {
 	case "events":
 		return of(c.Events(ctx, tenure.EventQuery{After: a.text("after"), Pool: a.text("pool"),
 			Holder: a.text("holder"), Count: int(a.number("count"))}))
+	case "sensor_heartbeat":
+		expires, err := c.SensorHeartbeat(ctx, a.text("token"))
+		return expires.Unix(), err
+	case "token_sensor":
+		return of(c.TokenSensor(ctx, a.text("ref"), tenure.TokenTerms{TTL: a.duration("ttl"),
+			Refresh: a.duration("refresh"), Scope: a.text("scope")}))
 	case "token_issue":
 		return of(c.TokenIssue(ctx, a.token(), tenure.TokenTerms{TTL: a.duration("ttl"),
 			Refresh: a.duration("refresh"), Scope: a.text("scope")}))
@@ -232,6 +262,15 @@ func plain(value any) any {
 			list = append(list, plain(v.Index(i).Interface()))
 		}
 		return list
+	case reflect.Map:
+		if v.Len() == 0 {
+			return nil
+		}
+		out := map[string]any{}
+		for _, key := range v.MapKeys() {
+			out[key.String()] = plain(v.MapIndex(key).Interface())
+		}
+		return out
 	case reflect.String:
 		if v.Len() == 0 {
 			return nil
