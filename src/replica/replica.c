@@ -18,7 +18,7 @@
 #define TTL_MS_DEFAULT 2000u
 #define LOG_BYTES_DEFAULT ((uint64_t)256 << 20)
 #define ASK_AGAIN_MS 50u
-#define STALE_UNKNOWN_MS ((uint64_t)1 << 32) /* 49 days: more than anybody allows */
+#define STALE_UNKNOWN_MS ((uint64_t)1 << 32) /* 49 days: longer than any configuration allows */
 #define FULL_RETRY_MS 200u                   /* a full disk may have room again */
 #define LEAVE_MS 1000u                       /* for giving the log up when it is closed */
 
@@ -89,7 +89,8 @@ static uint64_t turn_next_ms(struct replica *r) {
     uint64_t next_ms = least(replica_begin_next_ms(r), replica_follow_next_ms(r));
     next_ms = least(next_ms, replica_swap_next_ms(r));
     next_ms = least(next_ms, replica_keep_next_ms(r));
-    if (r->begun && r->owner.has_head && r->leader_told[0] != '\0') { /* it may fall silent */
+    /* The owner may fall silent. */
+    if (r->begun && r->owner.has_head && r->leader_told[0] != '\0') {
         next_ms = least(next_ms, r->now_ms + r->options.leader_ttl_ms / 4);
     }
     if (replica_copy_disk(r) >= REPLICA_DISK_FULL) {
@@ -238,7 +239,7 @@ static uint64_t replica_owned_until(const struct log *base) {
     return atomic_load(&((const struct replica *)base)->valid_until_ms);
 }
 
-/* Whoever takes over does so after the former owner's time, or after it has resigned. */
+/* A node takes over after the former owner's time, or after that owner has resigned. */
 static void replica_succession(struct log *base, struct log_succession *ret_succession) {
     struct replica *r = replica_of(base);
     uint64_t now_ms = r->manual ? r->now_ms : r->os->clock_boot_ms(r->os->ctx);
@@ -276,7 +277,7 @@ static enum tn_status resign(struct replica *r, bool closes) {
     return status;
 }
 
-/* Lost to another node is as good as given up. */
+/* A log that another node has taken counts as given up. */
 static enum tn_status replica_resign(struct log *base) {
     struct replica *r = replica_of(base);
     bool closes = atomic_exchange(&r->closes_next, false);
@@ -362,7 +363,7 @@ static uint32_t replica_log_nodes(const struct log *base, struct log_node *ret_n
     return count;
 }
 
-/* Others hear of it with the next record, which is due at once. */
+/* Other nodes learn of it from the next record, which is due at once. */
 static void replica_clean(struct log *base, uint64_t epoch) {
     struct replica *r = replica_of(base);
     if (epoch == 0) {
@@ -370,7 +371,7 @@ static void replica_clean(struct log *base, uint64_t epoch) {
         epoch = r->standing.part == REPLICA_PART_OWNING ? 0 : r->standing.epoch;
         replica_unlock(r);
     }
-    if (epoch > atomic_load(&r->clean_epoch)) { /* it is said often, and by one thread */
+    if (epoch > atomic_load(&r->clean_epoch)) { /* called often, by one thread */
         atomic_store(&r->clean_epoch, epoch);
         atomic_store(&r->beat_now, true);
         replica_wake(r);

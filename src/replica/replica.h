@@ -117,15 +117,18 @@ struct replica_options {
     const char *node;      /* name of this node, 1 to REPLICA_NODE_MAX bytes */
     const char *advertise; /* HOST:PORT of RESP for clients: `leader` of other nodes' followers */
     const char *advertise_http; /* (none) */
-    const char *version;        /* of the program (none) */
-    const uint8_t *boot_id;     /* of the machine, LOG_BOOT_ID_BYTES (zeros) */
-    uint64_t place; /* of the directory on the machine: no other has the same (a hash of `dir`) */
-    uint64_t config_digest; /* of what all nodes should have in common; 0: not known */
-    uint32_t state_version; /* the newest version of the kernel's state that this node knows */
+    const char *version;        /* version of the program (none) */
+    const uint8_t *boot_id;     /* id of the machine's boot, LOG_BOOT_ID_BYTES (zeros) */
+    /* Identifies the directory on the machine; no other directory has the same (a hash of
+     * `dir`). */
+    uint64_t place;
+    /* Digest of the configuration that all nodes should share; 0: unknown. */
+    uint64_t config_digest;
+    uint32_t state_version; /* the newest version of the kernel's state that this node supports */
 
     uint32_t leader_ttl_ms;    /* T (2000) */
-    uint64_t etcd_log_bytes;   /* of batches kept in etcd (256 MiB) */
-    uint64_t etcd_quota_bytes; /* of etcd's database; 0: not judged */
+    uint64_t etcd_log_bytes;   /* bytes of batches kept in etcd (256 MiB) */
+    uint64_t etcd_quota_bytes; /* quota of etcd's database; 0: not judged */
     bool no_compact;           /* etcd is shared with others: never compact it */
 
     bool init;     /* --cluster-init: begin the cluster with this directory */
@@ -167,19 +170,19 @@ enum replica_part { REPLICA_PART_WAITING, REPLICA_PART_FOLLOWING, REPLICA_PART_O
 struct replica_standing {
     enum replica_part part; /* WAITING: it has not heard of the log yet, or a final trouble */
     enum replica_trouble trouble;
-    char trouble_text[160]; /* details, "" if there are none */
+    char trouble_text[160]; /* details; "" if there are none */
     bool caught_up;         /* everything up to the newest head that is known has been applied */
-    uint64_t epoch;         /* of the newest head */
+    uint64_t epoch;         /* epoch of the newest head */
     uint64_t head_lsn, applied_lsn, copied_lsn;
-    uint64_t valid_until_ms; /* of os->clock_boot_ms; 0: not owner */
+    uint64_t valid_until_ms; /* in the time of os->clock_boot_ms; 0: not the owner */
     uint64_t stamp_ms; /* boot time at which the owner last showed itself, as estimated; 0: never */
     char owner[REPLICA_NODE_MAX + 1];          /* name of the node in the newest head */
-    char leader[LOG_LEADER_MAX + 1];           /* its RESP address; "" if no owner is known */
+    char leader[LOG_LEADER_MAX + 1];           /* RESP address of the owner; "" if none is known */
     char leader_http[REPLICA_ADDRESS_MAX + 1]; /* its HTTP address */
     uint64_t takeovers;                        /* by this node */
     uint64_t doubts;                           /* calls to etcd that ended in doubt */
-    uint64_t etcd_bytes;                       /* the size of etcd's database, as last told */
-    uint64_t log_bytes;   /* of batches kept in etcd, as far as this node has seen them */
+    uint64_t etcd_bytes;                       /* size of etcd's database, as last reported */
+    uint64_t log_bytes;   /* bytes of batches in etcd, as far as this node has seen them */
     uint64_t queue_bytes; /* waiting for the local copy */
 };
 
@@ -189,7 +192,8 @@ void replica_standing_read(struct log *log, struct replica_standing *ret_standin
  * until replica_forget. */
 unsigned replica_nodes(struct log *log, struct replica_node out[REPLICA_NODES_MAX]);
 
-/* The configuration was read anew: others are told with the next record. From any thread. */
+/* The configuration was read again: other nodes learn its digest from the next record. From any
+ * thread. */
 void replica_config_set(struct log *log, uint64_t digest);
 
 /* ---- Requests, from any thread but the log's own; they wait for etcd for up to 5 s. ---- */

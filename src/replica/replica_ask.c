@@ -11,7 +11,7 @@
 void replica_ask_finish(struct replica_ask *ask, enum tn_status status) {
     struct replica *r = ask->replica;
     replica_lock(r);
-    TN_ASSERT(!ask->finished); /* its thread may be gone a moment later */
+    TN_ASSERT(!ask->finished); /* its thread may end at any moment after that */
     for (struct replica_ask **at = &r->asks; *at != NULL; at = &(*at)->next) {
         if (*at == ask) {
             *at = ask->next;

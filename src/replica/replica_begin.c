@@ -69,7 +69,7 @@ static bool is_put_back(struct replica *r, const struct replica_head *head) {
            (head->lsn == applied && r->chain_known && head->chain != r->chain);
 }
 
-/* The generation that follows this one; false: there are no more. */
+/* The generation after this one. False: there are no more. */
 static bool generation_next(const struct replica *r, uint64_t *ret_shard) {
     *ret_shard = r->position.shard + (r->position.lsn > 0 ? GENERATION_ONE : 0);
     return *ret_shard >> 32 <= LOG_GENERATIONS_MAX;
@@ -218,7 +218,7 @@ static void swap_send(struct replica *r) {
         etcd_submit(r->writer, &request, r->now_ms + REPLICA_READ_MS, on_swapped, r) == TN_OK;
 }
 
-/* The head that anybody may take over, with everything up to where this directory ends. */
+/* Makes a head that any node may take over, with everything up to where this directory ends. */
 static void head_prepare(struct replica *r) {
     struct replica_head *head = &r->begin.head;
     memset(head, 0, sizeof *head);
@@ -248,7 +248,7 @@ static void init_begin(struct replica *r) {
     }
     chain_set(r, chain_first(r->file.cluster, replica_applied(r)));
     replica_copy_set(r, r->chain, false);
-    if (local_begin(r)) { /* with the chain this time */
+    if (local_begin(r)) { /* now with the chain */
         memset(&r->begin.found, 0, sizeof r->begin.found);
         head_prepare(r);
         r->begin.state = BEGIN_SWAPPING;
@@ -273,7 +273,7 @@ static bool key_is(const struct replica *r, const struct etcd_kv *kv, const char
     return tn_bytes_equal(kv->key, replica_key_bytes(&key));
 }
 
-/* The member has told its version, and the version will do. */
+/* Whether the member has reported its version, and the version is supported. */
 static bool etcd_is_judged(struct replica *r) {
     struct etcd_info info;
     etcd_info(r->writer, &info);
@@ -319,7 +319,7 @@ static void look(struct replica *r) {
         etcd_submit(r->writer, &request, r->now_ms + REPLICA_READ_MS, on_looked, r) == TN_OK;
 }
 
-/* Sent when nobody has renewed the head for as long as it takes: the compare tells. */
+/* Sent if no node has renewed the head for long enough: the compare shows whether that is true. */
 void replica_begin_turn(struct replica *r) {
     if (r->begin.under_way || replica_is_stopped(r) || r->now_ms < r->begin.next_ms) {
         return;

@@ -86,7 +86,7 @@ enum tn_status replica_copy_status(struct replica *r) {
     copy_lock(r);
     enum tn_status status = r->copy.failed;
     if (r->copy.full) {
-        pthread_cond_broadcast(&r->copy.changed); /* it may have room again */
+        pthread_cond_broadcast(&r->copy.changed); /* the queue may have room again */
     }
     copy_unlock(r);
     return status;
@@ -171,7 +171,7 @@ static enum tn_status copy_one(struct replica *r, struct replica_item *item) {
         r->copy.chain = item->chain;
         r->copy.chain_known = true;
         r->copy.epoch = item->epoch;
-        r->copy.closed = false; /* it was complete before this batch */
+        r->copy.closed = false; /* the copy was complete before this batch */
     } else {
         r->copy.failed = status;
     }

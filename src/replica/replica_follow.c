@@ -25,19 +25,19 @@
 
 enum applied {
     APPLIED_OK,
-    APPLIED_OLD,     /* it was there before */
-    APPLIED_GAP,     /* it is not the next one */
-    APPLIED_BAD,     /* it is not what a sound store has */
-    APPLIED_VERSION, /* of a newer version of the state: older ones are applied */
+    APPLIED_OLD,     /* the batch had been applied before */
+    APPLIED_GAP,     /* the batch is not the next one */
+    APPLIED_BAD,     /* an intact store cannot contain this */
+    APPLIED_VERSION, /* the batch has a newer version of the state */
     APPLIED_LATER,   /* no room */
-    APPLIED_NEVER,   /* the engine takes no more */
+    APPLIED_NEVER,   /* the engine accepts no more batches */
 };
 
 void replica_follow_restart(struct replica *r, uint64_t in_ms) {
     if (r->follow.state == FOLLOW_WATCHING) {
         etcd_watch_cancel(r->watcher, r->follow.watch);
     }
-    if (r->follow.state != FOLLOW_READING) { /* its answer is still to come, and decides */
+    if (r->follow.state != FOLLOW_READING) { /* its answer is still pending, and decides */
         r->follow.state = FOLLOW_IDLE;
     }
     r->follow.next_ms = r->now_ms + in_ms;
@@ -71,7 +71,7 @@ static bool batch_is_possible(const struct replica *r, const struct log_batch *b
            (uint32_t)batch->shard == (uint32_t)r->position.shard;
 }
 
-/* A fresh node has no shard yet: the first batch tells. */
+/* A fresh node does not know the shard before the first batch. */
 static void shard_learn(struct replica *r, const struct log_batch *batch) {
     if (r->position.lsn == 0) {
         replica_lock(r);
@@ -191,7 +191,7 @@ static bool change_is_head(const struct replica *r, const struct etcd_change *ch
 static bool change_take(struct replica *r, const struct etcd_change *change) {
     struct replica_head head;
     if (change->deleted) {
-        return true; /* trimmed; a head that is gone is noticed by reading it */
+        return true; /* trimmed; reading the head shows whether it is gone */
     }
     if (change_is_head(r, change)) {
         enum tn_status status = replica_head_decode(change->kv.value, &head);
@@ -201,7 +201,8 @@ static bool change_take(struct replica *r, const struct etcd_change *change) {
                 "head");
             return false;
         }
-        /* Not in a store that goes on; or a newer program owns the log now: a read tells. */
+        /* Impossible in a store that was not put back, or a newer program owns the log now: a read
+         * shows which. */
         if (head.lsn < replica_applied(r) || head.state_version > r->options.state_version) {
             replica_follow_restart(r, 0);
             return false;
@@ -212,7 +213,7 @@ static bool change_take(struct replica *r, const struct etcd_change *change) {
     }
     enum applied applied = kv_apply(r, &change->kv);
     if (applied == APPLIED_BAD || applied == APPLIED_VERSION) {
-        replica_follow_restart(r, 0); /* a read tells whether it is in the log at all */
+        replica_follow_restart(r, 0); /* a read shows whether it is in the log at all */
         return false;
     }
     if (applied != APPLIED_OK && applied != APPLIED_OLD) {
@@ -241,7 +242,7 @@ static void on_watched(void *ctx, const struct etcd_news *news) {
     replica_tell_applied(r);
 }
 
-/* Head and batches: [head, log0) has both, and nothing else of ours. */
+/* Head and batches: the range [head, log0) contains both, and nothing else of ours. */
 static void watch_begin(struct replica *r, const struct etcd_answer *answer) {
     struct replica_key first = replica_key_of(r, "head");
     struct replica_key end = replica_key_of(r, "log0");
@@ -271,7 +272,7 @@ static void keys_missing(struct replica *r) {
     replica_follow_restart(r, SLOW_MS);
 }
 
-/* Cluster and head: true if this node takes part and may go on with the batches. */
+/* Judges cluster and head. True: this node takes part and may continue with the batches. */
 static bool keys_judge(struct replica *r, const struct etcd_answer *answer,
                        struct replica_head *ret_head) {
     const struct etcd_found *cluster = &answer->ops[0].found;
@@ -315,7 +316,7 @@ static bool keys_judge(struct replica *r, const struct etcd_answer *answer,
     return true;
 }
 
-/* The first batch that is there tells the chain before it; the head the chain at its end. */
+/* The first existing batch tells the chain before it; the head tells the chain at its end. */
 static void chain_learn(struct replica *r, const struct replica_head *head) {
     if (!r->chain_known && head->lsn == replica_applied(r)) {
         replica_lock(r);
@@ -347,13 +348,14 @@ static void batches_take(struct replica *r, const struct etcd_answer *answer,
     }
     chain_learn(r, head);
     replica_tell_applied(r);
-    /* The next batch, if there is one, is the first key of an answer: without progress it is not there. */
+    /* The next batch, if it exists, is the first key of an answer. So without progress it does not
+     * exist. */
     uint64_t applied = replica_applied(r);
     if (found->more && !beyond && head->lsn > applied && applied > r->follow.floor_lsn) {
         replica_follow_restart(r, 0);
         return;
     }
-    if (head->lsn > applied) { /* of the same revision: it is not there any more */
+    if (head->lsn > applied) { /* of the same revision: the batch no longer exists */
         replica_in_trouble(r, REPLICA_TROUBLE_BEHIND, "log position %" PRIu64,
                            r->position.next_lsn);
         replica_follow_restart(r, SLOW_MS);
@@ -413,7 +415,7 @@ static void read_begin(struct replica *r) {
     }
 }
 
-/* Another read has told of a head that the watch has not: it may be stuck. */
+/* Another read has found a head that the watch has not reported, so the watch may be stuck. */
 static void watch_check(struct replica *r) {
     bool behind = r->owner.has_head && r->owner.head.lsn > replica_applied(r);
     if (!behind) {

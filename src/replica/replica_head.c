@@ -6,7 +6,7 @@
 #include "base/hash.h"
 
 #define FORMAT 1u
-#define FORMAT_TTL 2u /* of a head that tells ttl_ms */
+#define FORMAT_TTL 2u /* format of a head with ttl_ms */
 
 static const char head_magic[8] = {'T', 'E', 'N', 'U', 'R', 'E', 'H', 'D'};
 static const char batch_magic[8] = {'T', 'E', 'N', 'U', 'R', 'E', 'B', 'T'};

@@ -72,7 +72,8 @@ static void record_named(struct replica *r, bool named) {
     replica_bar_update(r);
 }
 
-/* This process has put a record, and another one is there: which of the two is the later one? */
+/* This process has put a record, and another one has replaced it. Whether the other process is the
+ * earlier one. */
 static bool record_is_earlier(const struct replica *r, const struct replica_node *other) {
     const struct replica_nonce *a = &other->instance;
     const struct replica_nonce *b = &r->instance;
@@ -101,7 +102,8 @@ static bool record_stands_still(struct replica *r, const struct replica_node *ot
     return r->now_ms - keep->rival_ms >= name_wait_ms(r);
 }
 
-/* Another record is there than this process has put: of its former life, or of another node. */
+/* The record is not the one that this process has put: it belongs to an earlier process of this
+ * node, or to another node. */
 static void record_other(struct replica *r, struct tn_bytes value) {
     struct replica_keep *keep = &r->keep;
     struct replica_node node;
@@ -342,7 +344,7 @@ static int lsn_descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* The newest LSN that the snapshots of a majority cover; 0: there is none. */
+/* The newest LSN that the snapshots of a majority of nodes cover; 0: there is none. */
 static uint64_t covered_lsn(const struct replica *r) {
     uint64_t lsns[REPLICA_NODES_MAX];
     for (unsigned i = 0; i < r->node_count; i++) {
@@ -480,7 +482,7 @@ static void on_compacted(void *ctx, const struct etcd_answer *answer) {
     r->keep.compacting = false;
 }
 
-/* Up to where etcd was at the last look: those who watch are surely further. */
+/* Compacts up to etcd's revision at the last check; watchers have surely passed it. */
 static void compact(struct replica *r) {
     struct replica_keep *keep = &r->keep;
     int64_t revision = keep->revision_before;

@@ -32,7 +32,7 @@ struct replica_node {
     char http[REPLICA_ADDRESS_MAX + 1];
     char version[REPLICA_LABEL_MAX + 1];
     uint8_t boot_id[LOG_BOOT_ID_BYTES];
-    struct replica_nonce instance; /* of the process: its place, and a random number */
+    struct replica_nonce instance; /* identifies the process: its place, and a random number */
     uint32_t state_version;
     uint64_t beat;
     uint64_t wall_ms;
@@ -44,7 +44,7 @@ struct replica_node {
     uint64_t seen_ms; /* boot time of the reader when it last saw a change of the record */
     uint64_t age_ms;  /* since then */
     bool lives;       /* the reader has seen it change between two looks: it was not only found */
-    int64_t skew_ms;  /* its wall clock before ours, when it was seen */
+    int64_t skew_ms;  /* how far its wall clock was ahead of ours when the record was seen */
 };
 
 /* The length of the record. */

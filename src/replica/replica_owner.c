@@ -27,7 +27,7 @@ static struct replica_effect *effect_add(struct step *s, enum replica_effect_kin
 
 /* ---- Silence ---- */
 
-/* The smallest lag of this epoch, UINT64_MAX if there is none. */
+/* The smallest lag of this epoch; UINT64_MAX if there is none. */
 static uint64_t lag_least(const struct replica_owner *o) {
     return o->lag_ms < o->lag_before_ms ? o->lag_ms : o->lag_before_ms;
 }
@@ -37,8 +37,8 @@ static void lag_forget(struct replica_owner *o, uint64_t now_ms) {
     o->lag_since_ms = now_ms;
 }
 
-/* Clocks of other machines may be ahead of ours by any amount: the difference wraps around, and the
- * smallest one is that of the smallest signed distance. */
+/* Clocks of other machines may be ahead of ours by any amount. The difference wraps around, and the
+ * smallest lag is the smallest signed difference. */
 static void lag_note(struct replica_owner *o, uint64_t now_ms) {
     uint64_t lag_ms = now_ms - o->head.stamp_ms + LAG_NONE;
     if (now_ms - o->lag_since_ms >= SPAN_MS) {
@@ -54,9 +54,9 @@ uint64_t replica_owner_stamp(const struct replica_owner *o) {
     return o->head.stamp_ms + lag_least(o) - LAG_NONE;
 }
 
-/* The log's time now, as far as the heads tell: never ahead of the owner's. The first head of an epoch may
- * have been delayed. If it adds nothing to the log, all deadlines are still in the time of the epoch before,
- * and that time counts as well until the next head arrives. */
+/* The log's time now, as far as the heads tell; never ahead of the owner's. The first head of an
+ * epoch may have been delayed. If it adds nothing to the log, all deadlines are still in the time
+ * of the previous epoch, and that time counts as well until the next head arrives. */
 uint64_t replica_owner_log_ms(const struct replica_owner *o, uint64_t now_ms) {
     uint64_t head_ms = o->head.now_ms + (now_ms - replica_owner_stamp(o));
     uint64_t carried_ms = o->carried_ms != 0 ? o->carried_ms + (now_ms - o->carried_at_ms) : 0;
@@ -147,7 +147,7 @@ static void refuse(struct step *s, enum replica_refusal refusal) {
 
 /* ---- Swaps ---- */
 
-/* Something is sent whose answer tells what the store has. */
+/* Remembers what is known when a request is sent. Its answer cannot be older than that. */
 static uint64_t floor_set(struct replica_owner *o) {
     o->floor.has_head = o->has_head;
     o->floor.head = o->head;
@@ -185,7 +185,8 @@ static struct replica_head *swap_prepare(struct step *s, enum replica_swap_kind 
     o->swap.to.seq = o->seq;
     o->swap.to.stamp_ms = s->now_ms;
     o->swap.to.ttl_ms = o->options.ttl_ms;
-    /* An owner that does not tell the time yet: the new stamp must not hide the time since the last. */
+    /* If the owner does not know the time yet, the new stamp must not hide the time since the last
+     * one. */
     uint64_t log_ms = s->log_ms != 0 ? s->log_ms : o->head.now_ms + (s->now_ms - o->head.stamp_ms);
     o->swap.to.now_ms = log_ms > o->head.now_ms ? log_ms : o->head.now_ms;
     o->swap.stamp_ms = o->swap.began_ms = s->now_ms;
@@ -197,7 +198,7 @@ static void begin_append(struct step *s, const struct replica_append *append) {
     TN_ASSERT(append->first_lsn == s->owner->head.lsn + 1 && append->last_lsn >= append->first_lsn);
     to->lsn = append->last_lsn;
     to->batch = append->first_lsn;
-    /* The batch may have waited: the head tells the time at its stamp, which may be later. */
+    /* The batch may have waited. The head has the time at its stamp, which may be later. */
     to->now_ms = append->now_ms > to->now_ms ? append->now_ms : to->now_ms;
     to->shard = append->shard;
     to->chain = append->chain;
@@ -263,8 +264,8 @@ static void swap_done(struct step *s) {
     begin_next(s);
 }
 
-/* Is this, which the store has told, not a successor of what we knew when we asked? What we have heard
- * since then may well be newer. */
+/* Whether this head, which the store has returned, is not a successor of the head that was known
+ * when the request was sent. Heads received since then may be newer. */
 static bool is_put_back(const struct replica_owner *o, const struct replica_head *head) {
     int order = o->floor.has_head ? replica_head_order(head, &o->floor.head) : 1;
     return order < 0 || (order == 0 && !replica_head_equal(head, &o->floor.head)) ||
@@ -272,8 +273,8 @@ static bool is_put_back(const struct replica_owner *o, const struct replica_head
            (head->lsn == o->floor.applied_lsn && head->chain != o->floor.applied_chain);
 }
 
-/* What became of the append under way, now that another head is there, or none. "Surely not" is said
- * only where the store shows that the batch is not in the log. */
+/* The fate of the append in flight when the store has another head, or none. TN_LOST ("surely not")
+ * is returned only if the store shows that the batch is not in the log. */
 static enum tn_status append_fate(const struct replica_owner *o, const struct replica_fact *fact,
                                   bool sound) {
     if (fact->batch_is_mine) {
@@ -283,7 +284,7 @@ static enum tn_status append_fate(const struct replica_owner *o, const struct re
     return trimmed || (!sound && o->swap.doubt) ? TN_DOUBT : TN_LOST;
 }
 
-/* Another head is there, or none, and ours will never be. */
+/* The store has another head, or none, and will never accept ours. */
 static void swap_lost(struct step *s, const struct replica_fact *fact) {
     struct replica_owner *o = s->owner;
     bool put_back = fact->has_head && is_put_back(o, &fact->head);
@@ -304,7 +305,8 @@ static void swap_lost(struct step *s, const struct replica_fact *fact) {
     }
 }
 
-/* The store has said what it has: FAILED, or READ while we are asking. True if that decides it. */
+/* Judges what the store has returned: FAILED, or READ while a swap is in doubt. True: that decides
+ * the swap. */
 static bool swap_judge(struct step *s, const struct replica_fact *fact) {
     struct replica_owner *o = s->owner;
     if (fact->has_head && replica_head_equal(&fact->head, &o->swap.to)) {
@@ -339,7 +341,7 @@ static void swap_again(struct step *s, uint64_t at_ms) {
     }
 }
 
-/* A READ has told that the swap, refused for space, was not done. */
+/* A READ has shown that the swap, which was refused for space, was not done. */
 static void swap_no_space(struct step *s) {
     struct replica_owner *o = s->owner;
     if (o->swap.doubt) { /* an earlier try may still be */
@@ -409,13 +411,13 @@ static void on_seen(struct step *s, const struct replica_fact *fact) {
         }
         return;
     }
-    /* While a swap is under way its own end tells more. */
+    /* While a swap is in flight, its own end tells more. */
     if (o->role == REPLICA_OWNING && order > 0 && o->swap.kind == REPLICA_SWAP_NONE) {
         follow_head(s, &fact->head);
     }
 }
 
-/* The register as it is: a follower notices when it went back. */
+/* The current content of the register. A follower notices if it is older than before. */
 static void on_read(struct step *s, const struct replica_fact *fact) {
     struct replica_owner *o = s->owner;
     if (fact->number != o->reading) {
@@ -500,7 +502,7 @@ static void on_unread(struct step *s, const struct replica_fact *fact) {
     }
     if (s->now_ms < o->swap.began_ms + o->options.doubt_ms) {
         read_send(s);
-    } else { /* nobody can tell whether it was done */
+    } else { /* its outcome can no longer be found out */
         o->swap.doubt = true;
         swap_give_up(s);
     }
@@ -578,7 +580,8 @@ void replica_owner_bar(struct replica_owner *owner, bool barred) {
 }
 
 bool replica_owner_owns(const struct replica_owner *owner, uint64_t boot_ms) {
-    /* Others take over as soon as they see the resignation, which may be before we know of it. */
+    /* Other nodes take over as soon as they see the resignation, perhaps before this node knows of
+     * it. */
     bool resigns = owner->resigning || owner->swap.kind == REPLICA_SWAP_RESIGN;
     return owner->role == REPLICA_OWNING && !resigns && boot_ms < owner->valid_until_ms;
 }

@@ -48,16 +48,16 @@ enum replica_swap_kind {
 
 enum replica_fact_kind {
     REPLICA_FACT_TICK, /* time has passed */
-    REPLICA_FACT_SEEN, /* a watch or a read of this member told of `head`; it may be old */
+    REPLICA_FACT_SEEN, /* a watch or a read of this member has returned `head`, which may be old */
     REPLICA_FACT_READ, /* the answer to the effect READ: the current content of the store (linearizable) */
     REPLICA_FACT_UNREAD, /* the READ failed */
     REPLICA_FACT_APPLIED, /* this node has applied everything up to `lsn`, where the chain is `chain` */
     REPLICA_FACT_APPEND, /* the engine wants `append` in the log; one at a time */
     REPLICA_FACT_RENEW,  /* a swap is wanted now, not only when it is time to renew */
-    REPLICA_FACT_RESIGN, /* the engine stops leading at once, and appends no more */
+    REPLICA_FACT_RESIGN, /* the engine stops leading at once, and appends nothing more */
     /* How a swap ended. */
     REPLICA_FACT_DONE,
-    REPLICA_FACT_FAILED,  /* the compare: `head` is there, or `has_head` is false */
+    REPLICA_FACT_FAILED,  /* the compare has failed: see `head`, or `has_head` is false */
     REPLICA_FACT_LATER,   /* surely not done, for now: no member reachable, too many requests */
     REPLICA_FACT_DENIED,  /* surely not done, nor would it be: denied, invalid */
     REPLICA_FACT_DOUBT,   /* unknown; it may still be done later */
@@ -74,9 +74,10 @@ struct replica_append {
 struct replica_fact {
     enum replica_fact_kind kind;
     uint64_t
-        number; /* of the READ or swap that it is the end of; all but the last one are ignored */
+        number; /* number of the READ or swap that has ended; all but the latest one are ignored */
     bool has_head;
-    /* FAILED, READ: under the key of the append under way the store has a batch; it is that append's. */
+    /* FAILED, READ: the store has a batch under the key of the append in flight; it is that
+     * append's. */
     bool has_batch, batch_is_mine;
     bool closes; /* RESIGN: for good, no node may take over */
     struct replica_head head;
@@ -88,7 +89,7 @@ struct replica_fact {
 
 enum replica_effect_kind {
     REPLICA_DO_SWAP, /* if the head is `from`, put `to` (and the batch of an append) */
-    REPLICA_DO_READ, /* read the head, and the batch of the append under way, linearizably */
+    REPLICA_DO_READ, /* read the head, and the batch of the append in flight, linearizably */
     REPLICA_DO_LEAD, /* the role is OWNING now, after `from`; `heard`: `to.now_ms` follows from the last owner's time */
     REPLICA_DO_FOLLOW,   /* the role is FOLLOWING now */
     REPLICA_DO_APPENDED, /* the append has ended: TN_OK, TN_NOSPACE, TN_LOST (surely not), TN_DOUBT */
@@ -97,13 +98,13 @@ enum replica_effect_kind {
 
 enum replica_refusal {
     REPLICA_PUT_BACK, /* the register is older than this node's knowledge; halts */
-    REPLICA_GONE,     /* the register is not there any more; halts */
+    REPLICA_GONE,     /* the register no longer exists; halts */
     REPLICA_DENIED,   /* the store does not let us write; we follow */
 };
 
 struct replica_effect {
     enum replica_effect_kind kind;
-    uint64_t number; /* of a READ or swap, to be told with its end */
+    uint64_t number; /* number of a READ or swap, repeated with its end */
     enum replica_swap_kind swap_kind;
     bool repeated; /* SWAP: it has been sent before */
     struct replica_head from, to;
@@ -144,7 +145,7 @@ struct replica_owner {
     bool live;                          /* `head` was made while this node was looking */
     uint64_t take_after_ms;
     bool barred;         /* this node must not take over */
-    uint64_t reading;    /* the number of the READ under way, 0: none */
+    uint64_t reading;    /* number of the READ in flight; 0: none */
     uint64_t read_at_ms; /* not before */
     /* The knowledge when the last READ or swap was sent: its answer cannot be older. */
     struct {
@@ -163,12 +164,12 @@ struct replica_owner {
         bool sent;      /* at least once */
         bool under_way; /* an answer will come */
         bool doubt;     /* an earlier try may still be done */
-        bool asking;    /* a READ will tell */
+        bool asking;    /* a READ will resolve the doubt */
     } swap;
-    uint64_t numbers;            /* of READs and swaps so far */
-    uint64_t seq;                /* of the last swap that this node has tried */
+    uint64_t numbers;            /* READs and swaps so far */
+    uint64_t seq;                /* seq of the last swap that this node has tried */
     bool has_waiting, resigning; /* the swap after the one in flight */
-    bool closing;                /* with resigning: for good */
+    bool closing;                /* with `resigning`: for good */
     struct replica_append waiting;
 };
 
@@ -181,7 +182,7 @@ void replica_owner_step(struct replica_owner *owner, const struct replica_fact *
                         uint64_t boot_ms, uint64_t log_ms, const struct replica_nonce *nonce,
                         struct replica_effects *ret_effects);
 
-/* A follower takes part no more. */
+/* A follower stops taking part. */
 void replica_owner_halt(struct replica_owner *owner);
 
 /* From now on this node does not take over, or may do so again. */

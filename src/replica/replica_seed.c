@@ -38,12 +38,12 @@ struct seed {
     bool answered, begun;
     uint8_t cluster[REPLICA_CLUSTER_BYTES];
     struct replica_head head;
-    uint64_t oldest; /* first LSN of the oldest batch; head.lsn + 1 if there is none */
+    uint64_t oldest; /* first LSN of the oldest batch; head.lsn + 1 if there is no batch */
     struct replica_node nodes[REPLICA_NODES_MAX];
     unsigned node_count;
     bool done;    /* the call has ended */
     bool refused; /* etcd denies access, or is not trusted: the replicated log says so */
-    bool told;    /* that etcd does not answer */
+    bool told;    /* that etcd does not answer has been reported */
 };
 
 /* ---- What etcd has ---- */
@@ -103,7 +103,7 @@ static void on_looked(void *ctx, const struct etcd_answer *answer) {
     seed->answered = true;
     if (cluster->count == 0 || cluster->kvs[0].value.len != REPLICA_CLUSTER_BYTES ||
         head->count == 0 || replica_head_decode(head->kvs[0].value, &seed->head) != TN_OK) {
-        return; /* the replicated log says what is wrong */
+        return; /* the replicated log will report what is wrong */
     }
     memcpy(seed->cluster, cluster->kvs[0].value.at, REPLICA_CLUSTER_BYTES);
     nodes_take(seed, &answer->ops[3].found);
@@ -129,7 +129,7 @@ static void look(struct seed *seed, struct etcd *etcd, uint64_t now_ms) {
     seed->done = etcd_submit(etcd, &request, now_ms + REPLICA_READ_MS, on_looked, seed) != TN_OK;
 }
 
-/* A client that the caller has made has no descriptors: its world goes on with the clock. */
+/* A client made by the caller has no descriptors: its simulated world advances with the clock. */
 static void step(const struct seed *seed, struct etcd *etcd, uint64_t until_ms) {
     if (seed->options->watcher != NULL) {
         etcd_step(etcd, seed->os->clock_boot_ms(seed->os->ctx));

@@ -54,12 +54,12 @@ struct replica_item {
     struct log_batch batch; /* its payload is in `value` */
     uint64_t chain;         /* after it */
     uint64_t epoch;
-    uint64_t trim; /* of an append: all batches before this LSN are deleted with it; 0: none */
+    uint64_t trim; /* for an append: all batches before this LSN are deleted with it; 0: none */
     uint32_t len;
     uint8_t value[];
 };
 
-/* One call to etcd under way, for its callback. */
+/* A call to etcd in flight, for its callback. */
 struct replica_call {
     struct replica *replica;
     bool used;
@@ -85,8 +85,8 @@ struct replica_ask {
 };
 
 enum replica_follow_state {
-    FOLLOW_IDLE,     /* nothing is under way; `next_ms` says when to read */
-    FOLLOW_READING,  /* a read is under way */
+    FOLLOW_IDLE,     /* nothing is in flight; `next_ms` says when to read */
+    FOLLOW_READING,  /* a read is in flight */
     FOLLOW_WATCHING, /* a watch is */
 };
 
@@ -94,17 +94,16 @@ struct replica_follow {
     enum replica_follow_state state;
     uint64_t next_ms;
     uint64_t watch;
-    uint64_t
-        floor_lsn; /* what was applied when the read was sent: its head cannot be before that */
-    uint64_t behind_ms; /* since when the watch has not told what another read has; 0: it has */
+    uint64_t floor_lsn; /* position when the read was sent: its head cannot be earlier */
+    uint64_t behind_ms; /* since when another read has found more than the watch; 0: it has not */
     unsigned bad;       /* values in a row that were damaged or did not fit, at different members */
     bool stopped;       /* for good */
 };
 
 /* First contact, step by step. */
 enum replica_begin_state {
-    BEGIN_CONTACT,  /* what the cluster is must be read first */
-    BEGIN_LOOKING,  /* init: is the prefix empty? restored: the head as it is now */
+    BEGIN_CONTACT,  /* the kind of the cluster must be read first */
+    BEGIN_LOOKING,  /* init: is the prefix empty? restored: read the current head */
     BEGIN_WAITING,  /* restored: whether an owner renews the head */
     BEGIN_SWAPPING, /* the transaction that makes or replaces the head */
     BEGIN_DONE,
@@ -114,7 +113,7 @@ struct replica_begin {
     enum replica_begin_state state;
     bool under_way;
     uint64_t next_ms;
-    struct replica_head found, head; /* restored: what is there; what shall be */
+    struct replica_head found, head; /* restored: the existing head, and the one to put */
     bool has_found;
 };
 
@@ -128,10 +127,10 @@ struct replica_keep {
     bool beating, listing, trimming, compacting;
     uint64_t beat_ms, list_ms, trim_ms, compact_ms;
     uint64_t listed_ms;                   /* when the table of nodes was last read */
-    uint64_t beat, began_ms;              /* of the last record; when this process began */
+    uint64_t beat, began_ms;              /* beat of the last record; when this process began */
     uint8_t said[REPLICA_NODE_BYTES_MAX]; /* this node's record as etcd has it, as far as known */
     uint32_t said_len;
-    uint8_t saying[REPLICA_NODE_BYTES_MAX]; /* the one under way */
+    uint8_t saying[REPLICA_NODE_BYTES_MAX]; /* the record in flight */
     uint32_t saying_len;
     bool named;  /* this instance has put its record */
     bool denied; /* etcd does not let it */
@@ -139,15 +138,15 @@ struct replica_keep {
     struct replica_nonce rival;
     uint64_t rival_beat, rival_ms; /* 0: none was found */
     uint64_t trimmed;   /* all batches before this LSN have been deleted, as far as known */
-    uint64_t trim_goal; /* what may be deleted up to */
-    uint64_t trim_next; /* what the next swap may delete up to; 0: nothing */
-    int64_t revision, revision_before; /* of etcd, now and at the last compaction */
-    uint64_t bytes, bytes_compacted;   /* of batches seen; when etcd was last compacted */
+    uint64_t trim_goal; /* position up to which batches may be deleted */
+    uint64_t trim_next; /* position up to which the next swap may delete; 0: nothing */
+    int64_t revision, revision_before; /* etcd's revision now, and at the last compaction */
+    uint64_t bytes, bytes_compacted;   /* bytes of batches seen; the same at the last compaction */
     struct replica_mark marks[REPLICA_MARKS];
     unsigned mark_count;
     uint64_t mark_bytes;
     bool warned, full, skewed;
-    uint64_t differs; /* the digest of another node's configuration that was told as different */
+    uint64_t differs; /* digest of another node's configuration that was reported as different */
 };
 
 struct replica_copy {
@@ -158,7 +157,7 @@ struct replica_copy {
     struct replica_item *first, *last;
     uint64_t bytes;
     enum tn_status failed;
-    uint64_t lsn, chain, epoch; /* what the local log has, durably */
+    uint64_t lsn, chain, epoch; /* what the local log has durably */
     bool chain_known;
     bool starved;     /* the log's thread waits for room */
     bool full;        /* the disk was when the oldest item was last tried */
@@ -189,9 +188,9 @@ struct replica {
     struct replica_owner owner;
     bool begun; /* owner is: the cluster is known to be ours, and the local copy can be written */
     struct replica_call calls[REPLICA_CALLS];
-    bool swap_unsent, read_unsent; /* the call could not be made: told as LATER, UNREAD */
+    bool swap_unsent, read_unsent; /* the call could not be sent: reported as LATER or UNREAD */
     uint64_t unsent_number;
-    struct replica_ask *riding;    /* a note that is put by the swap under way */
+    struct replica_ask *riding;    /* a note that the swap in flight puts */
     struct replica_head riding_on; /* that swap's head */
     struct replica_item *appending;
     log_committed *append_done;
@@ -201,17 +200,17 @@ struct replica {
     struct replica_keep keep;
     uint64_t nonces;
     uint64_t now_ms;
-    char etcd_told[2][ETCD_VERSION_MAX + 1]; /* by client: the version it warned about */
-    uint64_t unreachable_ms;                 /* since when etcd has not answered; 0: it has */
+    char etcd_told[2][ETCD_VERSION_MAX + 1]; /* for each client: the version it has warned about */
+    uint64_t unreachable_ms;                 /* since when etcd has not answered; 0: it answers */
     char leader_told[LOG_LEADER_MAX + 1];
     char denied[ETCD_MESSAGE_MAX]; /* etcd's words when it last refused a swap for good */
     bool owned_told, ever_told;
-    bool closing;     /* the follower is told nothing any more */
+    bool closing;     /* the follower gets no more calls */
     bool disk_barred; /* the local copy has no room */
     bool close_waits; /* the cluster was closed by this node, whose copy is not complete yet */
 
     /* From load on used by the log's thread, before it by the loading thread. */
-    struct replica_file file; /* as it was found */
+    struct replica_file file; /* as it was found at the start */
     bool has_file;
     uint64_t load_chain;
     bool load_chain_known;
@@ -229,7 +228,8 @@ struct replica {
     struct log_position position; /* applied; written by the log's thread only */
     uint64_t chain;
     bool chain_known;
-    bool takes; /* appends are taken: the log is owned, and nobody has been told otherwise */
+    /* Appends are accepted: this node owns the log, and its engine has not been told otherwise. */
+    bool takes;
     bool stop;
     struct {
         bool pending;
@@ -245,8 +245,8 @@ struct replica {
     uint64_t lead_epoch;
     bool lead_heard;
     struct replica_standing standing;
-    uint64_t fresh_ms; /* when this node had everything that a live owner had committed */
-    bool was_fresh;    /* it has been since it started */
+    uint64_t fresh_ms; /* when this node last had everything that a live owner had committed */
+    bool was_fresh;    /* that has happened since the start */
     uint64_t call_ns_sum, call_histogram[LOG_CALL_BUCKETS + 1];
     struct replica_node nodes[REPLICA_NODES_MAX];
     unsigned node_count;
@@ -278,9 +278,9 @@ __attribute__((format(printf, 2, 3))) void replica_notice(struct replica *r, con
 __attribute__((format(printf, 3, 4))) void replica_in_trouble(struct replica *r,
                                                               enum replica_trouble trouble,
                                                               const char *format, ...);
-/* This one is over, if it was the one. */
+/* Ends this trouble if it is the current one. */
 void replica_trouble_over(struct replica *r, enum replica_trouble trouble);
-bool replica_is_stopped(struct replica *r); /* by a final trouble */
+bool replica_is_stopped(struct replica *r); /* Whether a final trouble has stopped this node. */
 void replica_nonce_next(struct replica *r, struct replica_nonce *ret_nonce);
 struct replica_key replica_key_of(const struct replica *r, const char *name);
 struct replica_key replica_key_log(const struct replica *r, uint64_t first_lsn);
@@ -336,14 +336,14 @@ void replica_keep_trimmed(struct replica *r, uint64_t lsn);
 bool replica_keep_is_full(struct replica *r);
 
 /* replica_ask.c */
-/* The note to be put with the next swap, NULL if there is none. */
+/* The note to put with the next swap; NULL if there is none. */
 struct replica_ask *replica_ask_next_put(struct replica *r);
 void replica_ask_finish(struct replica_ask *ask, enum tn_status status);
 enum tn_status replica_note_get(struct log *log, const char *name, uint8_t *out, uint32_t room,
                                 uint32_t *ret_len);
 enum tn_status replica_note_put(struct log *log, const char *name, struct tn_bytes value);
 void replica_ask_turn(struct replica *r);
-void replica_ask_end(struct replica *r); /* all of them, at the end */
+void replica_ask_end(struct replica *r); /* Ends all of them, when the log is closed. */
 
 /* replica_copy.c */
 void replica_copy_init(struct replica *r);

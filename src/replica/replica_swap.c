@@ -45,7 +45,7 @@ static bool answer_read(struct replica *r, const struct etcd_answer *answer,
             replica_follow_distrust(
                 r, status == TN_VERSION ? REPLICA_TROUBLE_VERSION : REPLICA_TROUBLE_DAMAGED,
                 "head");
-            etcd_leave(r->writer); /* this member, too, is asked no more */
+            etcd_leave(r->writer); /* this member is not asked any more, either */
             return false;
         }
         fact->has_head = true;
@@ -180,7 +180,7 @@ static void note_finish(struct replica *r) {
         replica_ask_finish(note, TN_LOST);
     } else if (o->head.seq >= r->riding_on.seq) {
         replica_ask_finish(note, TN_OK);
-    } /* else it surely was not done, and goes with the next one */
+    } /* otherwise it surely was not put, and goes with the next swap */
 }
 
 static void swap_send(struct replica *r, const struct replica_effect *effect) {
@@ -415,7 +415,8 @@ void replica_tell(struct replica *r, const struct replica_fact *fact) {
     }
     replica_nonce_next(r, &nonce);
     replica_owner_step(&r->owner, fact, r->now_ms, log_ms, &nonce, &effects);
-    standing_update(r); /* before anybody is told: `owned` is never true for longer than it is */
+    /* First, so that `owned` is never true for longer than the node owns the log. */
+    standing_update(r);
     note_finish(r);
     time_tell(r, fact);
     effects_do(r, &effects);

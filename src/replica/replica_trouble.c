@@ -7,7 +7,7 @@
 #include "etcd/server_version.h"
 #include "replica/replica_state.h"
 
-#define UNREACHABLE_MS 5000u /* without an answer, until it is said */
+#define UNREACHABLE_MS 5000u /* time without an answer before it is reported */
 
 static const struct {
     const char *name, *text;
