@@ -141,22 +141,26 @@ static bool user_set(struct access *access, struct access_user *user,
     return true;
 }
 
-static bool is_among(const struct access_user *user, const struct access_option *options,
-                     uint32_t count) {
+/* Those of these names are of this round. */
+static void round_begin(struct access *access, const struct access_option *options,
+                        uint32_t count) {
+    access->round++;
     for (uint32_t i = 0; i < count; i++) {
-        if (strcmp(user->name, options[i].name) == 0) {
-            return true;
+        const char *name = options[i].name;
+        const struct access_user *user = access_find(access, tn_bytes_of(name, strlen(name)));
+        if (user != NULL) {
+            ((struct access_user *)(uintptr_t)user)->round = access->round;
         }
     }
-    return false;
 }
 
 bool access_configure(struct access *access, const struct access_option *options, uint32_t count) {
     access->of_file = count > 0;
     access->on = access->of_file || access->of_log;
+    round_begin(access, options, count);
     for (struct access_user *user = access->users; user != NULL; user = user->next) {
         if (user->role != PROTOCOL_NOBODY && user->source == ACCESS_OF_FILE &&
-            !is_among(user, options, count)) {
+            user->round != access->round) {
             user_end(access, user);
         }
     }

@@ -65,7 +65,7 @@ struct access_user {
     uint8_t source; /* enum access_source */
     uint32_t max_values;
     uint32_t generation;
-    uint32_t round; /* for a user added at run time: the last round that found it in the log */
+    uint32_t round; /* the last round that found it in its source */
     uint64_t lsn;   /* for a user added at run time: the position of its last change */
     struct access_list pools, holders;
 };

@@ -265,8 +265,9 @@ static bool loop_make(struct server *server) {
 }
 
 static bool streams_make(struct server *server) {
-    return server_streams_init(&server->streams, &server->loop, server->owners.engine,
-                               server->options.feed, &server->access, server->options.os);
+    return server_streams_init(&server->streams, &server->owners, &server->loop,
+                               server->owners.engine, server->options.feed, &server->access,
+                               server->options.os);
 }
 
 /* Writes under a temporary name first, so that a reader never sees an incomplete file. */

@@ -11,6 +11,7 @@
 #include "server/fanout.h"
 #include "server/server.h"
 #include "server/stream.h"
+#include "server/users.h"
 
 /* Metrics on their way to the loop; more are dropped, because newer ones follow. */
 #define FEED_METRICS_MAX 1024u
@@ -148,6 +149,8 @@ void server_streams_wake(struct server_streams *streams) {
 
 static void news_run(uv_async_t *news) {
     struct server_streams *streams = news->data;
+    /* A user that was deleted before an event does not get it. */
+    server_users_look(streams->owners);
     struct server_feed_item *item = feed_take(streams->feed);
     while (item != NULL) {
         struct server_feed_item *next = item->next;
@@ -164,9 +167,10 @@ static void news_run(uv_async_t *news) {
 
 /* ---- Beginning and end ---- */
 
-bool server_streams_init(struct server_streams *streams, uv_loop_t *loop, struct engine *engine,
-                         struct server_feed *feed, const struct access *access,
-                         const struct os *os) {
+bool server_streams_init(struct server_streams *streams, struct server_owners *owners,
+                         uv_loop_t *loop, struct engine *engine, struct server_feed *feed,
+                         const struct access *access, const struct os *os) {
+    streams->owners = owners;
     streams->engine = engine;
     streams->feed = feed;
     streams->access = access;

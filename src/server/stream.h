@@ -25,6 +25,7 @@
 struct access;
 struct os;
 struct server_feed;
+struct server_owners;
 
 /* A reader with a place of its own in the store, such as a stream over HTTP. */
 struct server_follower {
@@ -41,6 +42,7 @@ void server_follow(struct server_streams *streams, struct server_follower *follo
 void server_follow_end(struct server_streams *streams, struct server_follower *follower);
 
 struct server_streams {
+    struct server_owners *owners; /* users are brought up to date before events go out */
     struct engine *engine;
     struct server_feed *feed;
     const struct access *access;
@@ -80,9 +82,9 @@ struct server_streams {
 };
 
 /* False: out of memory or random bytes. The caller keeps the feed and the users. */
-bool server_streams_init(struct server_streams *streams, uv_loop_t *loop, struct engine *engine,
-                         struct server_feed *feed, const struct access *access,
-                         const struct os *os);
+bool server_streams_init(struct server_streams *streams, struct server_owners *owners,
+                         uv_loop_t *loop, struct engine *engine, struct server_feed *feed,
+                         const struct access *access, const struct os *os);
 /* Called before the loop's handles are closed: no more news from the engine. */
 void server_streams_stop(struct server_streams *streams);
 void server_streams_free(struct server_streams *streams);

@@ -14,6 +14,7 @@ import unittest
 import redis
 
 from access_test import SECRET, World, user
+from cluster import Cluster
 from harness import BUILD, PATIENCE, TENURED, pairs, text_of, until
 from tls_kit import CertifiedCase
 
@@ -419,6 +420,41 @@ class Bootstrap(World):
                     with open(os.path.join(where, name), "rb") as file:
                         self.assertNotIn(NEW.encode(), file.read(), name)
         self.assertNotIn(NEW, text_of(self.server.log.name))
+
+
+class Followers(unittest.TestCase):
+    def test_a_subscriber_of_a_follower_gets_nothing_that_comes_after_its_user_was_deleted(self):
+        cluster = Cluster(("a", "b"))
+        self.addCleanup(cluster.remove)
+        owner = cluster.owner()
+        follower = cluster.others(owner)[0]
+        boss = owner.local()
+        self.addCleanup(boss.close)
+        for turn in range(3):
+            boss.execute_command("USER", "ADD", "eve", "ROLE", "reader", "SECRET", NEW)
+            eve = follower.client(username="eve", password=NEW)
+            self.addCleanup(eve.close)
+
+            def knows(eve=eve):
+                try:
+                    return eve.ping()
+                except redis.RedisError:
+                    return False
+            until(knows, "the follower to know the user")
+            heard = eve.pubsub()
+            heard.subscribe("events")
+            self.assertEqual(heard.get_message(timeout=PATIENCE)["type"], "subscribe")
+            with boss.pipeline(transaction=False) as both:
+                both.execute_command("POOL", "CREATE", "before-%d" % turn, "SET")
+                both.execute_command("USER", "DELETE", "eve")
+                both.execute_command("POOL", "CREATE", "after-%d" % turn, "SET")
+                both.execute()
+            got = ""
+            with self.assertRaises((redis.ConnectionError, redis.ResponseError)):
+                while True:
+                    message = heard.get_message(timeout=PATIENCE)
+                    got += message["data"] if message else ""
+            self.assertNotIn("after-%d" % turn, got)
 
 
 if __name__ == "__main__":
