@@ -51,6 +51,9 @@ bool import_columns_map(struct import_columns *columns, const char *map);
 bool import_columns_named(const struct import_columns *columns, const struct cli_rows *first);
 /* Finds all columns. `first` is the first row, column names if `named`. False: `error`. */
 bool import_columns_place(struct import_columns *columns, const struct cli_rows *first, bool named);
+/* Appends the names of the columns that mean nothing here. False: there are none. */
+bool import_columns_ignored(const struct import_columns *columns, const struct cli_rows *first,
+                            struct cli_text *text);
 
 /* ---- One row ---- */
 

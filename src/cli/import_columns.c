@@ -29,6 +29,12 @@ static const struct {
     {"expires_at", IMPORT_EXPIRES, false},
     {"expires", IMPORT_EXPIRES, false},
     {"deadline", IMPORT_EXPIRES, false},
+    {"expiry", IMPORT_EXPIRES, false},
+    {"expiration", IMPORT_EXPIRES, false},
+    {"expires_on", IMPORT_EXPIRES, false},
+    {"expire_at", IMPORT_EXPIRES, false},
+    {"lease_expires_at", IMPORT_EXPIRES, false},
+    {"valid_until", IMPORT_EXPIRES, false},
     {"ttl", IMPORT_TTL, false},
     {"created_at", IMPORT_CREATED, false},
     {"allocated_at", IMPORT_CREATED, false},
@@ -192,4 +198,21 @@ bool import_columns_place(struct import_columns *columns, const struct cli_rows 
         return false;
     }
     return true;
+}
+
+bool import_columns_ignored(const struct import_columns *columns, const struct cli_rows *first,
+                            struct cli_text *text) {
+    bool some = false;
+    for (uint32_t i = 0; i < first->count; i++) {
+        bool used = false;
+        for (unsigned column = 0; column < IMPORT_COLUMNS; column++) {
+            used = used || columns->at[column] == i + 1;
+        }
+        if (!used) {
+            cli_text_put(text, some ? ", " : "");
+            cli_text_clean(text, first->fields[i]);
+            some = true;
+        }
+    }
+    return some;
 }

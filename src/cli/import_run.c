@@ -444,6 +444,15 @@ static int pool_ask(struct run *run) {
     return CLI_OK;
 }
 
+/* A column with an expiry under an unusual name must not be lost silently. */
+static void ignored_tell(const struct import_columns *columns, const struct cli_rows *first) {
+    struct cli_text text = {.at = NULL};
+    if (import_columns_ignored(columns, first, &text)) {
+        (void)fprintf(stderr, "tenure import: columns not used: %.*s\n", (int)text.len, text.at);
+    }
+    cli_text_free(&text);
+}
+
 /* Takes the first row as column names or as data. */
 static int columns_find(struct run *run) {
     struct import *import = run->import;
@@ -475,6 +484,9 @@ static int columns_find(struct run *run) {
     if (!import->pool.scoped && columns->at[IMPORT_SCOPE] != 0) {
         (void)fprintf(stderr, "tenure import: %s has no scopes\n", import->pool.name);
         return CLI_USAGE;
+    }
+    if (named) {
+        ignored_tell(columns, &import->rows);
     }
     run->pending = !named;
     return CLI_OK;

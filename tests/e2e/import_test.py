@@ -81,6 +81,22 @@ class Rows(Import):
         for wrong in ("value", "what=1", "value=none", "value=1,value=2", "value=0"):
             self.tenure("import", self.pool, "--map", wrong, rows=rows, code=2)
 
+    def test_an_expiry_is_found_under_its_usual_names(self):
+        for value, name in enumerate(("expires_at", "expiry", "expires", "valid_until", "expires_on"), 1):
+            with self.subTest(name=name):
+                code, out, err = run(self.server.port, "import", self.pool, rows="value,holder,%s\n%d,h,2001-01-01\n" % (name, value))
+                self.assertEqual((code, err), (1, ""), out)
+                self.assertIn("BAD_TTL: the expiry has passed", out)
+
+    def test_columns_that_are_not_used_are_named(self):
+        rows = "id,value,holder,ends,note\x1b[2J\n1,9,a,2001-01-01,x\n"
+        code, _, err = run(self.server.port, "import", self.pool, "--dry-run", rows=rows)
+        self.assertEqual((code, err.count("\n")), (0, 1))
+        self.assertTrue(err.startswith("tenure import: columns not used: id, ends, note"), err)
+        self.assertNotIn("\x1b", err)
+        self.assertEqual(run(self.server.port, "import", self.pool, "--map", "expires_at=ends", "--dry-run", rows=rows)[0], 1)
+        self.assertEqual(run(self.server.port, "import", self.pool, rows="9,a,,5\n")[2], "", "there are no names")
+
     def test_quotes_and_escapes(self):
         self.take(self.pool, "--no-header", rows='1,"a,""b"""\n2, c \n')
         self.take(self.pool, "--format", "tsv", rows="3\td\\\\e\n4\tf\\N\n")
