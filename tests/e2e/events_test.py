@@ -436,6 +436,10 @@ class Pages(Case):
         self.assertEqual(got["newest"], everything[-1]["id"])
         got = page(self.r, "AFTER", got["newest"])
         self.assertEqual((got["events"], got["more"], got["lost"]), ([], 0, 0))
+        ahead = page(self.r, "COUNT", 7, "AFTER", "%d.0" % (order(got["newest"])[0] + 10 ** 6))  # of another log
+        first = page(self.r, "COUNT", 7)
+        self.assertEqual((ahead["events"], ahead["next"], ahead["lost"]), (first["events"], first["next"], 1))
+        self.assertEqual(page(self.r, "AFTER", 2 ** 64 - 1)["events"], [])
         for start, words in [("MALFORMED", ["AFTER", "x"]), ("MALFORMED", ["COUNT", 0]),
                              ("MALFORMED", ["COUNT", 1001]), ("BAD_NAME", ["HOLDER", "h" * 129]),
                              ("NOT_YET", ["FENCE", 999999])]:
