@@ -58,7 +58,7 @@ static void sensor_reconcile(struct config_reconcile_work *work, const struct co
     struct kernel_sensor_view view = {0};
     enum tn_result code =
         engine_sensor_read(work->engine, ENGINE_READ_CURRENT, text_of(sensor->head.name), &view,
-                           spec, KERNEL_SENSOR_SPEC_MAX);
+                           spec, KERNEL_SENSOR_SPEC_MAX, NULL);
     bool there = code == TN_R_OK;
     if (!there && code != TN_R_NOTFOUND) {
         config_reconcile_refused(work, &sensor->head, "read", code);
@@ -106,7 +106,7 @@ static void rule_reconcile(struct config_reconcile_work *work, const struct conf
     struct kernel_rule_view view = {0};
     char meta[KERNEL_META_MAX];
     enum tn_result code = engine_rule_read_whole(work->engine, ENGINE_READ_CURRENT,
-                                                 text_of(rule->head.name), &view, meta);
+                                                 text_of(rule->head.name), &view, meta, NULL);
     bool there = code == TN_R_OK;
     if (!there && code != TN_R_NOTFOUND) {
         config_reconcile_refused(work, &rule->head, "read", code);

@@ -103,16 +103,17 @@ enum tn_result engine_pool_read(struct engine *engine, enum engine_read_mode mod
 enum tn_result engine_pools_list(struct engine *engine, enum engine_read_mode mode,
                                  uint64_t *cursor, struct kernel_pool_view *out, uint32_t capacity,
                                  uint32_t *ret_count, uint64_t *ret_lsn);
-/* BAD_REQUEST if the pool is not sticky. */
+/* From here on, `ret_lsn` may be NULL. BAD_REQUEST if the pool is not sticky. */
 enum tn_result engine_pool_metrics(struct engine *engine, enum engine_read_mode mode,
-                                   struct tn_bytes name, struct engine_metrics *ret_metrics);
+                                   struct tn_bytes name, struct engine_metrics *ret_metrics,
+                                   uint64_t *ret_lsn);
 
 enum tn_result engine_rule_read(struct engine *engine, enum engine_read_mode mode,
                                 struct tn_bytes id, struct kernel_rule_view *ret_view);
 /* The same, with up to KERNEL_META_MAX bytes of its metadata. */
 enum tn_result engine_rule_read_whole(struct engine *engine, enum engine_read_mode mode,
                                       struct tn_bytes id, struct kernel_rule_view *ret_view,
-                                      void *meta);
+                                      void *meta, uint64_t *ret_lsn);
 
 /* A page of the enabled rules of a sensor's trigger; NOTFOUND if there is no such sensor. It is short
  * at the end, or after ENGINE_RULES_LOOKED rules; *cursor as always. */
@@ -126,14 +127,14 @@ enum tn_result engine_sensor_rules(struct engine *engine, enum engine_read_mode 
                                    uint32_t capacity, uint32_t *ret_count, uint64_t *ret_lsn);
 enum tn_result engine_rules_list(struct engine *engine, enum engine_read_mode mode,
                                  uint64_t *cursor, struct kernel_rule_view *out, uint32_t capacity,
-                                 uint32_t *ret_count);
+                                 uint32_t *ret_count, uint64_t *ret_lsn);
 /* Up to `capacity` bytes of the sensor's specification; *ret_view has its full length. */
 enum tn_result engine_sensor_read(struct engine *engine, enum engine_read_mode mode,
                                   struct tn_bytes ref, struct kernel_sensor_view *ret_view,
-                                  void *spec, uint32_t capacity);
+                                  void *spec, uint32_t capacity, uint64_t *ret_lsn);
 enum tn_result engine_sensors_list(struct engine *engine, enum engine_read_mode mode,
                                    uint64_t *cursor, struct kernel_sensor_view *out,
-                                   uint32_t capacity, uint32_t *ret_count);
+                                   uint32_t capacity, uint32_t *ret_count, uint64_t *ret_lsn);
 
 /* Users that were added at run time. The LSN of the last change of one: an atomic read, for a caller
  * that keeps what it has read until this number changes. */

@@ -14,6 +14,12 @@ struct pool_query {
     enum tn_result answer;
 };
 
+static void lsn_tell(uint64_t *ret_lsn, uint64_t lsn) {
+    if (ret_lsn != NULL) {
+        *ret_lsn = lsn;
+    }
+}
+
 static bool pool_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct pool_query *query = ctx;
     query->lsn = kernel_lsn(kernel);
@@ -34,10 +40,12 @@ enum tn_result engine_pool_read(struct engine *engine, enum engine_read_mode mod
 }
 
 enum tn_result engine_pool_metrics(struct engine *engine, enum engine_read_mode mode,
-                                   struct tn_bytes name, struct engine_metrics *ret_metrics) {
+                                   struct tn_bytes name, struct engine_metrics *ret_metrics,
+                                   uint64_t *ret_lsn) {
     struct kernel_pool_view view;
     struct pool_query query = {.name = name, .view = &view, .metrics = ret_metrics};
     enum tn_result verdict = engine_read(engine, mode, pool_reader, &query);
+    lsn_tell(ret_lsn, query.lsn);
     if (verdict != TN_R_OK || query.answer != TN_R_OK) {
         return verdict != TN_R_OK ? verdict : query.answer;
     }
@@ -118,6 +126,7 @@ static bool rules_reader(void *ctx, const struct kernel *kernel, uint64_t clock_
     struct page_query *query = ctx;
     struct kernel_rule_view *out = query->out;
     (void)clock_ms;
+    query->lsn = kernel_lsn(kernel);
     query->cursor = query->from;
     while (query->count < query->capacity) {
         bool found = false;
@@ -134,6 +143,7 @@ static bool sensors_reader(void *ctx, const struct kernel *kernel, uint64_t cloc
     struct page_query *query = ctx;
     struct kernel_sensor_view *out = query->out;
     (void)clock_ms;
+    query->lsn = kernel_lsn(kernel);
     query->cursor = query->from;
     while (query->count < query->capacity) {
         bool found = false;
@@ -168,16 +178,20 @@ enum tn_result engine_pools_list(struct engine *engine, enum engine_read_mode mo
 
 enum tn_result engine_rules_list(struct engine *engine, enum engine_read_mode mode,
                                  uint64_t *cursor, struct kernel_rule_view *out, uint32_t capacity,
-                                 uint32_t *ret_count) {
+                                 uint32_t *ret_count, uint64_t *ret_lsn) {
     struct page_query query = {.from = *cursor, .out = out, .capacity = capacity};
-    return page_read(engine, mode, rules_reader, &query, cursor, ret_count);
+    enum tn_result verdict = page_read(engine, mode, rules_reader, &query, cursor, ret_count);
+    lsn_tell(ret_lsn, query.lsn);
+    return verdict;
 }
 
 enum tn_result engine_sensors_list(struct engine *engine, enum engine_read_mode mode,
                                    uint64_t *cursor, struct kernel_sensor_view *out,
-                                   uint32_t capacity, uint32_t *ret_count) {
+                                   uint32_t capacity, uint32_t *ret_count, uint64_t *ret_lsn) {
     struct page_query query = {.from = *cursor, .out = out, .capacity = capacity};
-    return page_read(engine, mode, sensors_reader, &query, cursor, ret_count);
+    enum tn_result verdict = page_read(engine, mode, sensors_reader, &query, cursor, ret_count);
+    lsn_tell(ret_lsn, query.lsn);
+    return verdict;
 }
 
 /* A rule or a sensor. */
@@ -188,12 +202,14 @@ struct demand_query {
     struct kernel_sensor_view *sensor;
     void *spec;
     uint32_t capacity;
+    uint64_t lsn;
     enum tn_result answer;
 };
 
 static bool demand_reader(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
     struct demand_query *query = ctx;
     (void)clock_ms;
+    query->lsn = kernel_lsn(kernel);
     if (query->rule != NULL) {
         query->answer = kernel_rule_read(kernel, query->name, query->rule);
         if (query->answer == TN_R_OK && query->meta != NULL) {
@@ -217,9 +233,10 @@ enum tn_result engine_rule_read(struct engine *engine, enum engine_read_mode mod
 
 enum tn_result engine_rule_read_whole(struct engine *engine, enum engine_read_mode mode,
                                       struct tn_bytes id, struct kernel_rule_view *ret_view,
-                                      void *meta) {
+                                      void *meta, uint64_t *ret_lsn) {
     struct demand_query query = {.name = id, .rule = ret_view, .meta = meta};
     enum tn_result verdict = engine_read(engine, mode, demand_reader, &query);
+    lsn_tell(ret_lsn, query.lsn);
     return verdict == TN_R_OK ? query.answer : verdict;
 }
 
@@ -273,10 +290,11 @@ enum tn_result engine_sensor_rules(struct engine *engine, enum engine_read_mode 
 
 enum tn_result engine_sensor_read(struct engine *engine, enum engine_read_mode mode,
                                   struct tn_bytes ref, struct kernel_sensor_view *ret_view,
-                                  void *spec, uint32_t capacity) {
+                                  void *spec, uint32_t capacity, uint64_t *ret_lsn) {
     struct demand_query query = {
         .name = ref, .sensor = ret_view, .spec = spec, .capacity = capacity};
     enum tn_result verdict = engine_read(engine, mode, demand_reader, &query);
+    lsn_tell(ret_lsn, query.lsn);
     return verdict == TN_R_OK ? query.answer : verdict;
 }
 

@@ -250,7 +250,8 @@ enum tenure_result tenure_pool_metrics(struct tenure *tenure, const char *pool, 
     struct engine_metrics metrics;
     enum tn_result code = engine_wait_lsn(tenure->engine, fence_lsn);
     if (code == TN_R_OK) {
-        code = engine_pool_metrics(tenure->engine, ENGINE_READ_CURRENT, lib_text(pool), &metrics);
+        code = engine_pool_metrics(tenure->engine, ENGINE_READ_CURRENT, lib_text(pool), &metrics,
+                                   NULL);
     }
     if (code == TN_R_OK) {
         lib_metrics_of(&metrics, ret_metrics);
@@ -291,8 +292,9 @@ enum tenure_result tenure_rule_list(struct tenure *tenure, uint64_t *cursor,
                                     uint32_t *ret_count) {
     struct kernel_rule_view page[READ_PAGE];
     uint32_t got = 0;
-    enum tn_result code = engine_rules_list(tenure->engine, ENGINE_READ_CURRENT, cursor, page,
-                                            capacity < READ_PAGE ? capacity : READ_PAGE, &got);
+    enum tn_result code =
+        engine_rules_list(tenure->engine, ENGINE_READ_CURRENT, cursor, page,
+                          capacity < READ_PAGE ? capacity : READ_PAGE, &got, NULL);
     for (uint32_t i = 0; i < got; i++) {
         rule_of(&page[i], &out[i]);
     }
@@ -306,8 +308,8 @@ enum tenure_result tenure_sensor_read(struct tenure *tenure, const char *ref,
     struct kernel_sensor_view view;
     uint32_t room =
         spec_capacity < KERNEL_SENSOR_SPEC_MAX ? (uint32_t)spec_capacity : KERNEL_SENSOR_SPEC_MAX;
-    enum tn_result code =
-        engine_sensor_read(tenure->engine, ENGINE_READ_CURRENT, lib_text(ref), &view, spec, room);
+    enum tn_result code = engine_sensor_read(tenure->engine, ENGINE_READ_CURRENT, lib_text(ref),
+                                             &view, spec, room, NULL);
     if (code == TN_R_OK) {
         sensor_of(&view, ret_sensor);
     }
@@ -319,8 +321,9 @@ enum tenure_result tenure_sensor_list(struct tenure *tenure, uint64_t *cursor,
                                       uint32_t *ret_count) {
     struct kernel_sensor_view page[READ_PAGE];
     uint32_t got = 0;
-    enum tn_result code = engine_sensors_list(tenure->engine, ENGINE_READ_CURRENT, cursor, page,
-                                              capacity < READ_PAGE ? capacity : READ_PAGE, &got);
+    enum tn_result code =
+        engine_sensors_list(tenure->engine, ENGINE_READ_CURRENT, cursor, page,
+                            capacity < READ_PAGE ? capacity : READ_PAGE, &got, NULL);
     for (uint32_t i = 0; i < got; i++) {
         sensor_of(&page[i], &out[i]);
     }

@@ -195,7 +195,8 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "total_reclaimed": {"$ref": "#/components/schemas/U64"},
     "allocated_count": {"$ref": "#/components/schemas/U64"},
     "released_count": {"$ref": "#/components/schemas/U64"},
-    "updated_at": {"$ref": "#/components/schemas/U64"}}},
+    "updated_at": {"$ref": "#/components/schemas/U64"},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
 "Figures": {"type": "array", "items": {"type": "integer"}},
 "PoolHistory": {"type": "object", "description": "One array for each figure, a sample each, oldest first",
     "required": ["pool", "step", "kept", "time"], "properties": {
@@ -225,22 +226,26 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
 "Rule": {"type": "object", "required": ["id", "trigger", "enabled"], "properties": {
     "id": {"type": "string"}, "trigger": {"type": "string"}, "enabled": {"type": "boolean"},
     "meta": {"type": ["object", "string"], "description": "Opaque; not in lists"},
-    "meta_bytes": {"$ref": "#/components/schemas/U64", "description": "In lists, if there is metadata"}}},
+    "meta_bytes": {"$ref": "#/components/schemas/U64", "description": "In lists, if there is metadata"},
+    "lsn": {"$ref": "#/components/schemas/U64", "description": "Not in lists"}}},
 "SensorRules": {"type": "object", "required": ["ref", "cursor", "rules"], "properties": {
     "ref": {"type": "string"}, "cursor": {"$ref": "#/components/schemas/U64"},
     "rules": {"type": "array", "items": {"$ref": "#/components/schemas/Rule"}},
     "lsn": {"$ref": "#/components/schemas/U64"}}},
 "RulePage": {"type": "object", "required": ["cursor", "rules"], "properties": {
     "cursor": {"$ref": "#/components/schemas/U64"},
-    "rules": {"type": "array", "items": {"$ref": "#/components/schemas/Rule"}}}},
+    "rules": {"type": "array", "items": {"$ref": "#/components/schemas/Rule"}},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
 "Sensor": {"type": "object", "required": ["ref", "trigger", "enabled", "wanted"], "properties": {
     "ref": {"type": "string"}, "trigger": {"type": "string"}, "enabled": {"type": "boolean"},
     "wanted": {"type": "boolean"}, "active_rules": {"$ref": "#/components/schemas/U64"},
     "state": {"type": "string", "enum": ["stopped", "starting", "running", "stopping", "backoff", "error"]},
-    "spec": {"type": ["object", "string"]}}},
+    "spec": {"type": ["object", "string"]},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
 "SensorPage": {"type": "object", "required": ["cursor", "sensors"], "properties": {
     "cursor": {"$ref": "#/components/schemas/U64"},
-    "sensors": {"type": "array", "items": {"$ref": "#/components/schemas/SensorStatus"}}}},
+    "sensors": {"type": "array", "items": {"$ref": "#/components/schemas/SensorStatus"}},
+    "lsn": {"$ref": "#/components/schemas/U64"}}},
 "SensorStatus": {"type": "object", "required": ["ref", "trigger", "enabled", "wanted", "supervised", "state"],
     "description": "A sensor and its process", "properties": {
     "ref": {"type": "string"}, "trigger": {"type": "string"}, "enabled": {"type": "boolean"},
@@ -258,7 +263,8 @@ static const char openapi_schemas[] = OPENAPI_TEXT({
     "next_in_ms": {"type": ["integer", "null"], "description": "In backoff: the time until the next start"},
     "last_exit_code": {"type": ["integer", "null"]}, "last_exit_signal": {"type": ["integer", "null"]},
     "last_reason": {"type": ["string", "null"], "description": "Why the last run ended"},
-    "last_error": {"type": ["string", "null"]}}},
+    "last_error": {"type": ["string", "null"]},
+    "lsn": {"$ref": "#/components/schemas/U64", "description": "Not in lists"}}},
 "SensorOutput": {"type": "object", "required": ["output", "next", "more", "lost"], "properties": {
     "output": {"type": "string"}, "next": {"type": "string", "description": "Continue after this position", "examples": ["3.4096"]},
     "more": {"type": "boolean"}, "lost": {"type": "boolean", "description": "Output after the position is no longer retained"}}},

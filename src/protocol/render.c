@@ -204,11 +204,11 @@ static void facts_of(const struct kernel_result *result, struct tn_bytes holder,
         }
         break;
     case TN_R_BAD_TTL:
-        if (result->number != 0) { /* 0: not set */
+    case TN_R_QUOTA:
+        if (result->number != 0) { /* 0: not set, as by REKEY */
             fact_add(facts, "cap", NULL, result->number);
         }
         break;
-    case TN_R_QUOTA:
     case TN_R_TOO_LARGE:
         fact_add(facts, "cap", NULL, result->number);
         break;
@@ -409,24 +409,32 @@ void protocol_render_busy(struct protocol_writer *w, const struct protocol_comma
     result_refused(w, row, result, holder);
 }
 
+/* `at_position`: the facts have the log position of the state that refuses. */
 static void refusal_write(struct protocol_writer *w, enum tn_result code, int status,
-                          const char *detail, const struct facts *facts) {
+                          const char *detail, const struct facts *facts, bool at_position) {
     const char *words = detail != NULL && detail[0] != '\0' ? detail : NULL;
     if (w->encoding != PROTOCOL_JSON) {
         error_write(w, code, words, facts);
         return;
     }
-    struct problem problem = {.code = code,
-                              .status = status,
-                              .outcome =
-                                  tn_result_outcome(code) == TN_UNKNOWN ? TN_UNKNOWN : TN_REJECTED,
-                              .detail = words};
+    enum tn_outcome outcome = tn_result_outcome(code);
+    bool told = outcome != TN_COMMITTED || at_position;
+    struct problem problem = {
+        .code = code, .status = status, .outcome = told ? outcome : TN_REJECTED, .detail = words};
     problem_write(w, &problem, facts);
 }
 
 void protocol_render_refusal(struct protocol_writer *w, enum tn_result code, const char *detail) {
-    struct facts none = {.count = 0};
-    refusal_write(w, code, tn_result_http(code), detail, &none);
+    protocol_render_refusal_at(w, code, detail, 0);
+}
+
+void protocol_render_refusal_at(struct protocol_writer *w, enum tn_result code, const char *detail,
+                                uint64_t lsn) {
+    struct facts facts = {.count = 0};
+    if (lsn > 0) {
+        fact_add(&facts, "lsn", NULL, lsn);
+    }
+    refusal_write(w, code, tn_result_http(code), detail, &facts, lsn > 0);
 }
 
 void protocol_render_readonly(struct protocol_writer *w, const char *leader, const char *http) {
@@ -438,7 +446,8 @@ void protocol_render_readonly(struct protocol_writer *w, const char *leader, con
     if (elsewhere) {
         fact_add(&facts, "leader_http", http, 0);
     }
-    refusal_write(w, TN_R_READONLY, elsewhere ? 307 : tn_result_http(TN_R_READONLY), NULL, &facts);
+    refusal_write(w, TN_R_READONLY, elsewhere ? 307 : tn_result_http(TN_R_READONLY), NULL, &facts,
+                  false);
 }
 
 void protocol_render_problem(struct protocol_writer *w, int status, enum tn_outcome outcome,
@@ -605,10 +614,10 @@ void protocol_render_pool(struct protocol_writer *w, const struct kernel_pool_vi
 }
 
 void protocol_render_rule(struct protocol_writer *w, const struct kernel_rule_view *view,
-                          const void *meta) {
+                          const void *meta, uint32_t more) {
     bool shown = meta != NULL && view->meta_len > 0;
     bool counted = meta == NULL && view->meta_len > 0;
-    protocol_write_map(w, shown || counted ? 4 : 3);
+    protocol_write_map(w, (shown || counted ? 4 : 3) + more);
     pair_bytes(w, "id", view->id, view->id_len);
     pair_bytes(w, "trigger", view->trigger, view->trigger_len);
     protocol_pair_flag(w, "enabled", view->enabled);

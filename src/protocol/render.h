@@ -38,6 +38,9 @@ void protocol_render_busy(struct protocol_writer *w, const struct protocol_comma
                           const struct kernel_result *result, struct tn_bytes holder);
 /* A refusal that never reached the log, or of a read. `detail` NULL: the result's own text. */
 void protocol_render_refusal(struct protocol_writer *w, enum tn_result code, const char *detail);
+/* The same, by the state at this log position; 0: the state was not asked. */
+void protocol_render_refusal_at(struct protocol_writer *w, enum tn_result code, const char *detail,
+                                uint64_t lsn);
 /* READONLY with the address of the node that owns the log, and that of its HTTP interface: each is empty
  * if it is not known. With the latter the status in JSON is 307. */
 void protocol_render_readonly(struct protocol_writer *w, const char *leader, const char *http);
@@ -64,9 +67,9 @@ void protocol_render_value_card(struct protocol_writer *w, struct tn_bytes pool,
                                 const struct kernel_value_view *view, bool seen, uint32_t more);
 void protocol_render_pool(struct protocol_writer *w, const struct kernel_pool_view *view,
                           uint32_t more);
-/* With `meta` (NULL: not shown) of view->meta_len bytes. */
+/* With `meta` (NULL: not shown) of view->meta_len bytes, and room for `more` pairs. */
 void protocol_render_rule(struct protocol_writer *w, const struct kernel_rule_view *view,
-                          const void *meta);
+                          const void *meta, uint32_t more);
 void protocol_render_sensor(struct protocol_writer *w, const struct kernel_sensor_view *view,
                             uint32_t more);
 

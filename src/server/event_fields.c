@@ -137,8 +137,9 @@ void server_event_write_lost(struct protocol_writer *w, struct engine_event_id o
     server_event_id_write(w, oldest);
 }
 
-void server_pool_metrics_write(struct protocol_writer *w, const struct engine_metrics *metrics) {
-    protocol_write_map(w, 12);
+void server_pool_metrics_write(struct protocol_writer *w, const struct engine_metrics *metrics,
+                               uint32_t more) {
+    protocol_write_map(w, 12 + more);
     protocol_pair_text(w, "pool", metrics->pool);
     protocol_pair_number(w, "base_lease_seconds", metrics->base_lease_seconds);
     protocol_pair_number(w, "effective_lease_seconds", metrics->effective_lease_seconds);

@@ -15,7 +15,9 @@ void server_event_write(struct protocol_writer *w, const struct engine_event *ev
  * event. */
 void server_event_write_lost(struct protocol_writer *w, struct engine_event_id oldest);
 void server_event_id_write(struct protocol_writer *w, struct engine_event_id id);
-void server_pool_metrics_write(struct protocol_writer *w, const struct engine_metrics *metrics);
+/* The map has room for `more` pairs, which the caller appends. */
+void server_pool_metrics_write(struct protocol_writer *w, const struct engine_metrics *metrics,
+                               uint32_t more);
 
 /* Selects events that match all of these; an empty field matches any event. */
 struct server_event_filter {

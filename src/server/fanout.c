@@ -111,7 +111,7 @@ static struct tn_bytes payload_of(const struct saying *saying) {
         if (saying->event != NULL) {
             server_event_write(&w, saying->event);
         } else if (saying->metrics != NULL) {
-            server_pool_metrics_write(&w, saying->metrics);
+            server_pool_metrics_write(&w, saying->metrics, 0);
         } else if (saying->text != NULL) {
             tn_write_raw(&w.out, saying->text, strlen(saying->text));
         } else {

@@ -30,6 +30,7 @@ enum tn_result read_pool(struct server_request *request) {
     uint64_t lsn;
     enum tn_result code =
         engine_pool_read(owners->engine, request->how, request->call.command.pool, &view, &lsn);
+    request->lsn = lsn;
     if (code == TN_R_OK) {
         protocol_render_pool(w, &view, 1);
         read_lsn_write(request, w, lsn);
@@ -39,10 +40,13 @@ enum tn_result read_pool(struct server_request *request) {
 
 enum tn_result read_pool_metrics(struct server_request *request) {
     struct engine_metrics m;
-    enum tn_result code =
-        engine_pool_metrics(request->owners->engine, request->how, request->call.command.pool, &m);
+    uint64_t lsn = 0;
+    enum tn_result code = engine_pool_metrics(request->owners->engine, request->how,
+                                              request->call.command.pool, &m, &lsn);
+    request->lsn = lsn;
     if (code == TN_R_OK) {
-        server_pool_metrics_write(request->w, &m);
+        server_pool_metrics_write(request->w, &m, 1);
+        read_lsn_write(request, request->w, lsn);
     }
     return code;
 }

@@ -75,6 +75,7 @@ enum tn_result read_lease(struct server_request *request) {
                                           &requested, &lease, &rest)
             : engine_lease_read_whole(owners->engine, request->how, call->command.lease, &lease,
                                       &rest);
+    request->lsn = lease.lsn;
     if (code == TN_R_OK && !access_sees_lease(request->user, owners->engine, &lease)) {
         return TN_R_NOTFOUND;
     }
@@ -91,6 +92,7 @@ enum tn_result read_verify(struct server_request *request) {
     struct engine_lease lease = {.value_count = 0};
     enum tn_result code =
         engine_verify(owners->engine, request->how, command->lease, command->epoch, &lease);
+    request->lsn = lease.lsn; /* of a refusal, too */
     if (code == TN_R_OK) {
         char text[PROTOCOL_LEASE_TEXT];
         protocol_write_map(w, 5);
@@ -288,6 +290,7 @@ enum tn_result read_value(struct server_request *request) {
     uint64_t lsn;
     enum tn_result code = engine_value_read(request->owners->engine, request->how,
                                             call->command.pool, &requested, &view, &lsn);
+    request->lsn = lsn;
     if (code != TN_R_OK) {
         return values_refuse(request, code);
     }
@@ -305,16 +308,18 @@ enum tn_result read_rules(struct server_request *request) {
     struct protocol_call *call = &request->call;
     struct kernel_rule_view *page = owners->buffers->page;
     uint32_t count = 0;
-    enum tn_result code =
-        engine_rules_list(owners->engine, request->how, &call->cursor, page, call->count, &count);
+    uint64_t lsn = 0;
+    enum tn_result code = engine_rules_list(owners->engine, request->how, &call->cursor, page,
+                                            call->count, &count, &lsn);
     if (code == TN_R_OK) {
         if (!access_sensors(request->user)) {
             call->cursor = count = 0;
         }
-        read_page_head(w, call->cursor, "rules", count, 0);
+        read_page_head(w, call->cursor, "rules", count, 1);
         for (uint32_t i = 0; i < count; i++) {
-            protocol_render_rule(w, &page[i], NULL);
+            protocol_render_rule(w, &page[i], NULL, 0);
         }
+        read_lsn_write(request, w, lsn);
     }
     return code;
 }
@@ -322,10 +327,13 @@ enum tn_result read_rules(struct server_request *request) {
 enum tn_result read_rule(struct server_request *request) {
     struct kernel_rule_view view;
     uint8_t meta[KERNEL_META_MAX];
+    uint64_t lsn = 0;
     enum tn_result code = engine_rule_read_whole(request->owners->engine, request->how,
-                                                 request->call.command.name, &view, meta);
+                                                 request->call.command.name, &view, meta, &lsn);
+    request->lsn = lsn;
     if (code == TN_R_OK) {
-        protocol_render_rule(request->w, &view, meta);
+        protocol_render_rule(request->w, &view, meta, 1);
+        read_lsn_write(request, request->w, lsn);
     }
     return code;
 }
@@ -344,21 +352,23 @@ enum tn_result read_sensors(struct server_request *request) {
     struct protocol_call *call = &request->call;
     struct kernel_sensor_view *page = owners->buffers->page;
     uint32_t count = 0;
-    enum tn_result code =
-        engine_sensors_list(owners->engine, request->how, &call->cursor, page, call->count, &count);
+    uint64_t lsn = 0;
+    enum tn_result code = engine_sensors_list(owners->engine, request->how, &call->cursor, page,
+                                              call->count, &count, &lsn);
     if (code == TN_R_OK) {
         if (!access_sensors(request->user)) {
             call->cursor = count = 0;
         }
         struct protocol_writer begin = *w;
-        read_page_head(w, call->cursor, "sensors", count, 0);
+        read_page_head(w, call->cursor, "sensors", count, 1);
         for (uint32_t i = 0; i < count; i++) {
             if (!read_page_room(request, i)) {
                 *w = begin;
                 return TN_R_OVERLOADED;
             }
-            server_sensor_status_write(owners->supervisor, w, &page[i]);
+            server_sensor_status_write(owners->supervisor, w, &page[i], 0);
         }
+        read_lsn_write(request, w, lsn);
     }
     return code;
 }
@@ -368,13 +378,16 @@ enum tn_result read_sensor(struct server_request *request) {
     struct protocol_writer *w = request->w;
     struct kernel_sensor_view view;
     uint8_t spec[KERNEL_SENSOR_SPEC_MAX];
-    enum tn_result code = engine_sensor_read(owners->engine, request->how,
-                                             request->call.command.name, &view, spec, sizeof spec);
+    uint64_t lsn = 0;
+    enum tn_result code = engine_sensor_read(
+        owners->engine, request->how, request->call.command.name, &view, spec, sizeof spec, &lsn);
+    request->lsn = lsn;
     if (code == TN_R_OK) {
-        protocol_render_sensor(w, &view, 2);
+        protocol_render_sensor(w, &view, 3);
         sensor_state(owners->supervisor, w, &view);
         protocol_write_text(w, "spec");
         protocol_write_json(w, spec, view.spec_len < sizeof spec ? view.spec_len : sizeof spec);
+        read_lsn_write(request, w, lsn);
     }
     return code;
 }
@@ -451,6 +464,13 @@ static bool read_waits(struct server_request *request, enum tn_result code) {
     return true;
 }
 
+/* A lease that the user may not see is refused exactly as one that does not exist. */
+static struct server_answer access_look(struct server_request *request) {
+    struct server_answer answer = {.code = server_request_judge(request)};
+    answer.lsn = answer.code == TN_R_NOTFOUND ? engine_lsn(request->owners->engine) : 0;
+    return answer;
+}
+
 void server_scan_end(struct server_client *client) {
     client->scan_cursor = 0;
     client->scan_steps = 0;
@@ -467,9 +487,6 @@ enum server_step server_read(struct server_request *request, struct server_answe
         answer.code = server_request_parse(request);
     }
     if (answer.code == TN_R_OK) {
-        answer.code = server_request_judge(request);
-    }
-    if (answer.code == TN_R_OK) {
         answer.code = fence_check(client, request->call.fence_lsn, &wait);
     }
     if (wait) {
@@ -477,12 +494,15 @@ enum server_step server_read(struct server_request *request, struct server_answe
         return SERVER_WAIT;
     }
     if (answer.code == TN_R_OK) {
+        answer = access_look(request); /* it looks at the state, too: after the wait for it */
+    }
+    if (answer.code == TN_R_OK) {
         request->how = request->stale ? ENGINE_READ_STALE : read_how(client);
         answer.code = server_handlers[row->id].read(request);
         if (read_waits(request, answer.code)) {
             return SERVER_WAIT;
         }
-        answer.lsn = request->lsn;
+        answer.lsn = tn_result_outcome(answer.code) == TN_COMMITTED ? request->lsn : 0;
         answer.cursor = request->call.cursor;
     }
     server_page_end(owners->pages, client);
@@ -490,7 +510,7 @@ enum server_step server_read(struct server_request *request, struct server_answe
     client->tick_since_ms = client->owned_until_ms = 0;
     client->as_is = false;
     if (answer.code != TN_R_OK) {
-        server_refusal_render(client, request->w, answer.code, request->call.detail);
+        server_refusal_render(client, request->w, answer.code, request->call.detail, answer.lsn);
         server_count_refusal(owners->counters, row->id, answer.code);
     }
     owners->counters->calls[row->id]++;

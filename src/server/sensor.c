@@ -13,6 +13,7 @@
 #include "server/count.h"
 #include "server/listen.h"
 #include "server/owners.h"
+#include "server/reads.h"
 #include "server/sensor.h"
 #include "server/server.h"
 #include "server/slots.h"
@@ -132,7 +133,7 @@ static enum tn_result rules_page(struct server_request *request, struct tn_bytes
     protocol_write_text(w, "rules");
     protocol_write_array(w, count);
     for (uint32_t i = 0; i < count; i++) {
-        protocol_render_rule(w, &page[i].view, page[i].meta);
+        protocol_render_rule(w, &page[i].view, page[i].meta, 0);
     }
     protocol_pair_number(w, "lsn", request->lsn);
     return TN_R_OK;
@@ -219,10 +220,10 @@ static void status_write(struct protocol_writer *w, const struct supervisor_stat
 }
 
 void server_sensor_status_write(struct supervisor *supervisor, struct protocol_writer *w,
-                                const struct kernel_sensor_view *view) {
+                                const struct kernel_sensor_view *view, uint32_t more) {
     struct supervisor_status status = {.state = PLAN_STATE_STOPPED};
     bool supervised = supervisor_status(supervisor, tn_bytes_of(view->ref, view->ref_len), &status);
-    protocol_render_sensor(w, view, STATUS_PAIRS);
+    protocol_render_sensor(w, view, STATUS_PAIRS + more);
     protocol_pair_flag(w, "supervised", supervised);
     status_write(w, &status);
 }
@@ -230,10 +231,13 @@ void server_sensor_status_write(struct supervisor *supervisor, struct protocol_w
 enum tn_result read_sensor_status(struct server_request *request) {
     struct server_owners *owners = request->owners;
     struct kernel_sensor_view view;
+    uint64_t lsn = 0;
     enum tn_result code = engine_sensor_read(owners->engine, request->how,
-                                             request->call.command.name, &view, NULL, 0);
+                                             request->call.command.name, &view, NULL, 0, &lsn);
+    request->lsn = lsn;
     if (code == TN_R_OK) {
-        server_sensor_status_write(owners->supervisor, request->w, &view);
+        server_sensor_status_write(owners->supervisor, request->w, &view, 1);
+        read_lsn_write(request, request->w, lsn);
     }
     return code;
 }

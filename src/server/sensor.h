@@ -10,6 +10,6 @@ struct supervisor;
 enum tn_result server_program_judge(struct server_request *request);
 /* Writes one map: the sensor and its process, as SENSOR STATUS returns them. */
 void server_sensor_status_write(struct supervisor *supervisor, struct protocol_writer *w,
-                                const struct kernel_sensor_view *view);
+                                const struct kernel_sensor_view *view, uint32_t more);
 
 #endif

@@ -142,12 +142,12 @@ const char *server_role_leader_http(const struct server_client *client) {
 }
 
 void server_refusal_render(const struct server_client *client, struct protocol_writer *w,
-                           enum tn_result code, const char *detail) {
+                           enum tn_result code, const char *detail, uint64_t lsn) {
     if (code == TN_R_READONLY) {
         server_role_refresh(client->owners->role, client->owners->engine);
         protocol_render_readonly(w, server_role_leader(client), server_role_leader_http(client));
     } else {
-        protocol_render_refusal(w, code, detail);
+        protocol_render_refusal_at(w, code, detail, lsn);
     }
 }
 

@@ -72,9 +72,10 @@ uint32_t server_role_replicas(struct engine *engine);
 const char *server_role_leader(const struct server_client *client);
 const char *server_role_leader_http(const struct server_client *client);
 
-/* Renders a refusal. READONLY includes the address of the owner. */
+/* Renders a refusal by the state at log position `lsn`, or by no state if `lsn` is 0. READONLY includes the
+ * address of the owner. */
 void server_refusal_render(const struct server_client *client, struct protocol_writer *w,
-                           enum tn_result code, const char *detail);
+                           enum tn_result code, const char *detail, uint64_t lsn);
 
 /* Parses HOST:PORT or [HOST]:PORT. False: the text is neither. */
 bool server_node_address_split(const char *text, struct server_node_address *ret_address);

@@ -147,7 +147,7 @@ static void result_write(const struct server_slot *slot, struct protocol_writer 
         struct tn_bytes holder = tn_bytes_of(lease.view.holder, lease.view.holder_len);
         protocol_render_busy(w, slot->row, result, holder);
     } else if (result->code == TN_R_READONLY && slot->client != NULL) {
-        server_refusal_render(slot->client, w, result->code, NULL);
+        server_refusal_render(slot->client, w, result->code, NULL, 0);
     } else {
         protocol_render_result(w, slot->row, result);
     }
@@ -237,7 +237,7 @@ struct tn_bytes server_slot_reply(struct server_slot *slot) {
 void server_slot_refuse(struct server_slot *slot, enum tn_result code, const char *detail) {
     slot_forget(slot);
     struct protocol_writer w = server_slot_writer(slot);
-    server_refusal_render(slot->client, &w, code, detail);
+    server_refusal_render(slot->client, &w, code, detail, 0);
     if (w.out.overflow) { /* long words with many escapes */
         w = server_slot_writer(slot);
         protocol_render_refusal(&w, code, NULL);

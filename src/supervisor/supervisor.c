@@ -355,7 +355,7 @@ static void on_orphan_gone(void *ctx, const char *ref, struct kernel_lease_id le
     if (sensor != NULL) {
         release(sensor);
     } else if (engine_sensor_read(supervisor->options.engine, ENGINE_READ_AS_IS, name, &view, NULL,
-                                  0) == TN_R_NOTFOUND) {
+                                  0, NULL) == TN_R_NOTFOUND) {
         /* The sensor was deleted, and its directory could not be removed before the record was
          * gone. */
         run_output_remove(supervisor->options.os, supervisor->options.dir, ref);

@@ -95,8 +95,9 @@ void supervisor_read_sensor(struct supervisor *supervisor, struct tn_bytes ref, 
     if (supervisor->closing) {
         return; /* nothing new is started */
     }
-    enum tn_result code = engine_sensor_read(supervisor->options.engine, ENGINE_READ_AS_IS, ref,
-                                             &view, supervisor->spec, sizeof supervisor->spec);
+    enum tn_result code =
+        engine_sensor_read(supervisor->options.engine, ENGINE_READ_AS_IS, ref, &view,
+                           supervisor->spec, sizeof supervisor->spec, NULL);
     if (code == TN_R_OK) {
         sensor = spec_take(supervisor, sensor, &view);
         if (sensor != NULL) {
@@ -187,7 +188,7 @@ static bool sensors_read(struct supervisor *supervisor, bool at_once) {
     bool good = page != NULL;
     while (good) {
         good = engine_sensors_list(supervisor->options.engine, ENGINE_READ_AS_IS, &cursor, page,
-                                   PAGE, &count) == TN_R_OK;
+                                   PAGE, &count, NULL) == TN_R_OK;
         for (uint32_t i = 0; good && i < count; i++) {
             supervisor_read_sensor(supervisor, tn_bytes_of(page[i].ref, page[i].ref_len), at_once);
         }
@@ -311,8 +312,9 @@ static void walk_page(struct supervisor *supervisor) {
     struct supervisor_walk *walk = &supervisor->walk;
     struct kernel_sensor_view *page = calloc(PAGE, sizeof *page);
     uint32_t count = 0;
-    bool good = page != NULL && engine_sensors_list(supervisor->options.engine, ENGINE_READ_AS_IS,
-                                                    &walk->cursor, page, PAGE, &count) == TN_R_OK;
+    bool good =
+        page != NULL && engine_sensors_list(supervisor->options.engine, ENGINE_READ_AS_IS,
+                                            &walk->cursor, page, PAGE, &count, NULL) == TN_R_OK;
     for (uint32_t i = 0; good && i < count; i++) {
         supervisor_read_sensor(supervisor, tn_bytes_of(page[i].ref, page[i].ref_len), false);
     }

@@ -258,7 +258,7 @@ void supervisor_report_not_started(struct supervisor *supervisor) {
     do {
         if (page == NULL ||
             engine_sensors_list(supervisor->options.engine, ENGINE_READ_AS_IS, &cursor, page,
-                                NOT_STARTED_PAGE, &count) != TN_R_OK) {
+                                NOT_STARTED_PAGE, &count, NULL) != TN_R_OK) {
             break; /* the engine has halted, which is logged elsewhere */
         }
         not_started_page(supervisor, page, count, counts);

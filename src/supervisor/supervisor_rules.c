@@ -80,7 +80,7 @@ static bool rule_put(struct supervisor_rules_build *build, const struct engine_r
     struct protocol_writer json = {
         .out = tn_writer_of(text->at + text->len + skip, text->capacity - text->len - skip),
         .encoding = PROTOCOL_JSON};
-    protocol_render_rule(&json, &rule->view, rule->meta);
+    protocol_render_rule(&json, &rule->view, rule->meta, 0);
     if (json.out.overflow) {
         return false;
     }

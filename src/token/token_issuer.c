@@ -144,7 +144,7 @@ enum tn_result token_issue_sensor(struct token_issuer *issuer, enum engine_read_
     struct kernel_requested requested = {.is_text = true, .text = ref};
     struct tn_bytes pool = tn_bytes_of(TOKEN_SENSOR_POOL, strlen(TOKEN_SENSOR_POOL));
     char subject[TOKEN_SUBJECT_MAX + 1];
-    enum tn_result code = engine_sensor_read(issuer->engine, how, ref, &sensor, NULL, 0);
+    enum tn_result code = engine_sensor_read(issuer->engine, how, ref, &sensor, NULL, 0, NULL);
     if (code == TN_R_OK) {
         code = engine_lease_by_value(issuer->engine, how, pool, &requested, &lease);
         if (code == TN_R_POOL_NOTFOUND || code == TN_R_BAD_VALUE || code == TN_R_NOTFOUND) {

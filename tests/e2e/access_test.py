@@ -298,6 +298,7 @@ class Narrow(World):
             self.assertIsInstance(caught.exception, redis.exceptions.NoPermissionError)
         else:
             self.assertEqual(first_word(caught.exception), start, words)
+        return str(caught.exception)
 
     def lease(self, client, pool, holder):
         reply = client.execute_command("ALLOC", pool, holder)
@@ -349,6 +350,11 @@ class Narrow(World):
         self.refused("NOTFOUND", self.look, "LEASE", other)
         self.refused("NOTFOUND", self.look, "LEASE", both)
         self.refused("NOTFOUND", self.look, "VERIFY", other, other_epoch)
+        for nowhere in ("9-1", other[2:].join(("9-", ""))):  # nothing tells a hidden lease from none
+            self.assertEqual(self.refused("NOTFOUND", self.look, "LEASE", other),
+                             self.refused("NOTFOUND", self.look, "LEASE", nowhere))
+            self.assertEqual(self.refused("NOTFOUND", self.look, "VERIFY", other, other_epoch),
+                             self.refused("NOTFOUND", self.look, "VERIFY", nowhere, 1))
         self.refused("NOPERM", self.look, "LEASES", "POOL", "b-1")
         self.refused("NOPERM", self.look, "POOL", "INFO", "b-1")
         pools = dict(zip(*[iter(self.look.execute_command("POOL", "LIST"))] * 2))["pools"]

@@ -49,6 +49,13 @@ class Looking(Asking):
             told = self.refused("TOO_LARGE", "POOL", word, "names", *range(5000))
             self.assertIn("at most 4096 names in one command", told)
 
+    def test_a_quota_that_a_rekey_would_exceed_is_not_told_as_zero(self):
+        self.do("POOL", "CREATE", "mine", "RANGE", 1, 9, "MAX_PER_HOLDER", 1)
+        self.do("ALLOC", "mine", "full")
+        lease = self.do("ALLOC", "mine", "other")
+        self.assertNotIn("cap=", self.refused("QUOTA", "REKEY", lease["lease"], 1, "full"))
+        self.assertIn("cap=1", self.refused("QUOTA", "ALLOC", "mine", "full"))
+
     def test_an_excluded_value_in_use_counts_while_it_is(self):
         self.do("POOL", "CREATE", "static", "RANGE", 1, 10, "EXCLUDE", "4-10")
         held = self.do("ALLOC", "static", "a", "VALUES", 2, 7, 8)
@@ -400,6 +407,40 @@ class Matching(Asking):
             self.assertIn(why, reply)
 
 
+class Positions(Asking):
+    """Every answer from the state tells the log position of that state."""
+
+    def reads(self):
+        return (("LEASE", "p/1"), ("LEASES",), ("VERIFY", self.lease, 1), ("EVENTS",), ("VALUE", "p/1"), ("POOL", "INFO", "p"),
+                ("POOL", "LIST"), ("POOL", "VALUES", "p"), ("POOL", "METRICS", "p"), ("RULE", "INFO", "r"), ("RULE", "LIST"),
+                ("SENSOR", "INFO", "s"), ("SENSOR", "LIST"), ("SENSOR", "STATUS", "s"))
+
+    def test_a_read_and_its_refusal_tell_the_position(self):
+        self.do("POOL", "CREATE", "p", "STICKY", "yes", "RANGE", 1, 9)
+        self.lease = self.do("ALLOC", "p", "h")["lease"]
+        self.do("RULE", "SET", "r", "t")
+        last = pairs(self.server.local().execute_command("SENSOR", "SET", "s", "other", '{"command": ["/bin/true"]}'))["lsn"]
+        for words in self.reads():
+            with self.subTest(words=words):
+                self.assertEqual(self.do(*words)["lsn"], last)
+        for words in (("VERIFY", self.lease, 2), ("VERIFY", "0-99", 1), ("LEASE", "0-99"), ("LEASE", "p/2"), ("VALUE", "p/99"),
+                      ("POOL", "INFO", "q"), ("RULE", "INFO", "q"), ("SENSOR", "INFO", "q"), ("SENSOR", "STATUS", "q")):
+            with self.subTest(words=words):
+                reply = self.ask.do(*words)
+                self.assertIsInstance(reply, Error)
+                self.assertTrue(reply.endswith(" lsn=%d" % last), reply)
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen("http://127.0.0.1:%d/v1/leases/%s/verify?epoch=2" % (self.server.http_port, self.lease))
+        problem = json.load(refused.exception)
+        self.assertEqual((problem["result"], problem["outcome"], problem["lsn"]), ("STALE", "committed", str(last)))
+        self.assertEqual(refused.exception.headers["Tenure-LSN"], str(last))
+        refused.exception.close()
+
+    def test_what_the_state_was_not_asked_about_has_no_position(self):
+        for words in (("VERIFY", "nonsense", 1), ("VERIFY", "0-1", 1, "FENCE", 2 ** 40)):
+            self.assertNotIn("lsn=", self.ask.do(*words))
+
+
 class Streams(Case):
     """The stream of events is filtered by the server."""
 
@@ -437,7 +478,9 @@ class SensorRows(Case):
     def test_a_list_has_all_that_the_status_of_each_has(self):
         self.do("SENSOR", "SET", "listed", "t", json.dumps({"command": ["/bin/true"]}))
         row = pairs(pairs(self.do("SENSOR", "LIST"))["sensors"][0])
-        self.assertEqual(row, pairs(self.do("SENSOR", "STATUS", "listed")))
+        status = pairs(self.do("SENSOR", "STATUS", "listed"))
+        del status["lsn"]  # the list has one for all its rows
+        self.assertEqual(row, status)
         self.do("SENSOR", "DELETE", "listed")
 
 

@@ -184,8 +184,8 @@ static void read_sensor(struct world *w, unsigned index, bool at_once) {
     struct world_sensor *s = &w->sensors[index];
     struct kernel_sensor_view view;
     uint8_t spec[MODEL_SPEC] = {0};
-    enum tn_result code =
-        engine_sensor_read(w->engine, ENGINE_READ_AS_IS, text(s->ref), &view, spec, sizeof spec);
+    enum tn_result code = engine_sensor_read(w->engine, ENGINE_READ_AS_IS, text(s->ref), &view,
+                                             spec, sizeof spec, NULL);
     if (code != TN_R_OK) {
         return;
     }
