@@ -197,19 +197,57 @@ static enum tn_result quota_check(const struct kernel *k, const struct request *
     return q->c->quota == 0 ? TN_R_OK : user_quota_check(k, q);
 }
 
-/* Refuses a request for more values than a pool has, which no release can satisfy. A request for a
- * single value of an empty pool passes: a change of the pool may add one. */
+/* Values that the request names and that count among those of the pool. */
+static uint64_t listed_demand(const struct kernel *k, const struct claim_plan *plan) {
+    const struct kernel_policy *policy = kernel_pool_policy(k, plan->pool);
+    bool range = policy->of[KERNEL_OPTION_KIND] == KERNEL_RANGE;
+    struct tn_reader r = tn_reader_of(plan->values.at, plan->values.len);
+    uint64_t demand = 0;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        struct kernel_requested requested = kernel_requested_read(&r);
+        uint64_t value;
+        demand += kernel_value_resolve(k, plan->pool, &requested, &value) == TN_R_OK &&
+                  !(range && kernel_value_excluded(policy, value));
+    }
+    return demand;
+}
+
+/* Values that claim `first` and the later claims of its pool demand together. Named values alone do not
+ * matter: each of them is judged by itself. Before edition 3 they did not count at all. */
+static uint64_t claims_demand(const struct kernel *k, const struct request *q, uint32_t first) {
+    uint32_t pool = k->plan_claims[first].pool;
+    uint64_t demand = 0;
+    for (uint32_t j = first; j < q->claim_count; j++) {
+        const struct claim_plan *plan = &k->plan_claims[j];
+        demand += plan->any && plan->pool == pool ? plan->count : 0;
+    }
+    bool named = demand > 0 && kernel_edition_has(k, 3);
+    for (uint32_t j = first; j < q->claim_count && named; j++) {
+        const struct claim_plan *plan = &k->plan_claims[j];
+        demand += !plan->any && plan->pool == pool ? listed_demand(k, plan) : 0;
+    }
+    return demand;
+}
+
+static bool is_first_of_pool(const struct kernel *k, uint32_t index) {
+    for (uint32_t j = 0; j < index; j++) {
+        if (k->plan_claims[j].pool == k->plan_claims[index].pool) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Refuses a request for more values than a pool has, which no release can satisfy: in line it would keep
+ * all others waiting for nothing. A request for a single value of an empty pool passes: a change of the
+ * pool may add one. */
 static enum tn_result capacity_check(const struct kernel *k, const struct request *q) {
     if (q->total < 2 || !kernel_edition_has(k, 1)) {
         return TN_R_OK;
     }
     for (uint32_t i = 0; i < q->claim_count; i++) {
-        uint32_t pool = k->plan_claims[i].pool;
-        uint64_t capacity = kernel_pool_capacity(k, pool), demand = 0;
-        for (uint32_t j = 0; j < q->claim_count; j++) {
-            const struct claim_plan *plan = &k->plan_claims[j];
-            demand += plan->any && plan->pool == pool ? plan->count : 0;
-        }
+        uint64_t capacity = kernel_pool_capacity(k, k->plan_claims[i].pool);
+        uint64_t demand = is_first_of_pool(k, i) ? claims_demand(k, q, i) : 0;
         if (demand > 1 && demand > capacity) {
             return refuse(q->result, TN_R_TOO_LARGE, capacity);
         }

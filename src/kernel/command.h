@@ -57,8 +57,9 @@ enum kernel_field {
  * (kernel_edition). New verbs, fields and options need no edition. A server raises the edition of
  * its log at start, by a LIMITS command. Edition 0 is version 0.1.0. Edition 2 remembers the operation
  * of a waiting lease for a window from its answer on, bounds the values that waiting leases want, counts
- * the effort of a waiter's end, and serves no line in RESTORED. */
-#define KERNEL_EDITION 2u
+ * the effort of a waiter's end, and serves no line in RESTORED. Edition 3 counts the values that a request
+ * names when it asks a pool for more than it has. */
+#define KERNEL_EDITION 3u
 
 /* Verb, text, required fields, optional fields, needs operator rights. The position of a row is
  * part of the format: append rows only. */

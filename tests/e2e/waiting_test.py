@@ -56,6 +56,16 @@ class Waiting(Asking):
             self.assertEqual((lease["state"], lease["values"]), ("active", ["1"]))
             self.assertGreater(lease["waited_ms"], -1)
 
+    def test_a_request_that_can_never_be_granted_keeps_no_one_waiting(self):
+        name = self.name + "-three"
+        self.do("POOL", "CREATE", name, "RANGE", 1, 4, "EXCLUDE", "4-4")
+        for beside in (("VALUES", 1, 2), ("VALUES", 2, 2, 4)):  # 4 does not count: "any" never gives it
+            reply = self.ask.do("ALLOC", self.mine, "FROM", name, *beside, "FROM", name, "COUNT", 3, "WAIT", "1d")
+            self.assertIsInstance(reply, Error)
+            self.assertTrue(reply.startswith("TOO_LARGE ") and " cap=3 " in reply, reply)
+        self.assertEqual(self.do("ALLOC", self.mine, "FROM", name, "COUNT", 3, "FROM", name, "VALUES", 1, 4)["values"],
+                         ["1", "2", "3", "4"])
+
     def test_a_granted_waiter_gets_all_its_values_whatever_they_are(self):
         names = [self.name + "-set", self.name + "-range"]
         self.do("POOL", "CREATE", names[0], "SET")

@@ -333,13 +333,30 @@ static enum tn_result check_quota(struct model *m, const struct model_request *q
     return TN_R_OK;
 }
 
-/* More of "any" than the pool has is refused for good; one of an empty pool may come. */
+/* The values that a part names and that count in the capacity of their pool. */
+static uint64_t count_named(const struct model *m, const struct model_part *p) {
+    struct tn_reader r = tn_reader_of(p->values.at, p->values.len);
+    uint64_t count = 0;
+    for (uint32_t n = 0; !p->any && n < p->count; n++) {
+        struct kernel_requested w = kernel_requested_read(&r);
+        uint64_t number;
+        count += model_resolve(m, p->pool, &w, &number) &&
+                 !model_excluded(model_policy(m, p->pool), number);
+    }
+    return count;
+}
+
+/* More of "any" than the pool has beside the named values is refused for good; one of an empty pool may
+ * come. */
 static enum tn_result check_capacity(struct model *m, const struct model_request *q) {
     for (uint32_t i = 0; i < q->part_count; i++) {
         uint32_t pool = q->parts[i].pool;
         uint64_t wanted = 0;
         for (uint32_t v = 0; v < q->value_count; v++) {
             wanted += q->values[v].pool == pool && q->parts[q->values[v].claim].any;
+        }
+        for (uint32_t p = 0; wanted > 0 && p < q->part_count; p++) {
+            wanted += q->parts[p].pool == pool ? count_named(m, &q->parts[p]) : 0;
         }
         if (wanted > 1 && wanted > model_pool_capacity(m, pool)) {
             return model_refuse(m, TN_R_TOO_LARGE, model_pool_capacity(m, pool));

@@ -47,6 +47,11 @@ static void next_goes_round(void **state) {
     assert_int_equal(kit.result.number, 3);
     assert_int_equal(kit_alloc(&kit, "b", "p=3", 0), TN_R_OK);
     assert_int_equal(kit_alloc(&kit, "a", "p:3", 0), TN_R_EXHAUSTED);
+    assert_int_equal(kit_alloc(&kit, "a", "p:1 p=2 p:2", 0), TN_R_TOO_LARGE);
+    assert_int_equal(kit.result.number, 3);
+    assert_int_equal(kit_alloc(&kit, "a", "p:1 p=2 p:1", 0), TN_R_EXHAUSTED);
+    assert_int_equal(kit_alloc(&kit, "a", "p=9 p:3", 0),
+                     TN_R_BAD_VALUE);             /* it is none of the pool's */
     assert_int_equal(given(&kit, "a", "p:1"), 1); /* a refusal turns no rotor */
     kit_close(&kit);
 }

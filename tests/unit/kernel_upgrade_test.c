@@ -152,6 +152,7 @@ static void new_rules_hold_from_the_edition_that_brings_them(void **state) {
     kit_pool(&kit, "p", "lo=1 hi=3");
     kit_pool(&kit, "t", "lo=1 hi=3 scoped=1 cooldown=60");
     assert_int_equal(kit_alloc(&kit, "a", "p:4", 0), TN_R_EXHAUSTED);
+    assert_int_equal(kit_alloc(&kit, "a", "p=1 p:3", 0), TN_R_EXHAUSTED);
     assert_int_equal(kit_alloc(&kit, "a", "t@x:2", 0), TN_R_OK);
     struct kit_token token = kit_token(&kit);
     assert_int_equal(kit_alloc(&kit, "a", "t@x:1", 0), TN_R_OK);
@@ -160,7 +161,10 @@ static void new_rules_hold_from_the_edition_that_brings_them(void **state) {
     assert_int_equal(lease.ended_lsn, 0);
     assert_int_equal(view_of(&kit, "t").active, 0);
     kit_check(&kit);
+    edition_set(&kit, KERNEL_F_EDITION, 2);
+    assert_int_equal(kit_alloc(&kit, "a", "p=1 p:3", 0), TN_R_EXHAUSTED);
     edition_set(&kit, KERNEL_F_EDITION, KERNEL_EDITION);
+    assert_int_equal(kit_alloc(&kit, "a", "p=1 p:3", 0), TN_R_TOO_LARGE);
     assert_int_equal(view_of(&kit, "t").active, 2);
     assert_int_equal(view_of(&kit, "t").cooling, 1);
     kit_check(&kit);
