@@ -139,12 +139,22 @@ uint32_t tn_text_get(const struct tn_table *chunks, uint32_t ref, void *out, siz
     return walk.len;
 }
 
+/* Texts of 8 to 24 bytes, in three words that may overlap. */
+static inline bool equal_short(const uint8_t *a, const uint8_t *b, uint32_t len) {
+    uint32_t middle = len < 16 ? 0 : 8;
+    return ((tn_load64(a) ^ tn_load64(b)) | (tn_load64(a + middle) ^ tn_load64(b + middle)) |
+            (tn_load64(a + len - 8) ^ tn_load64(b + len - 8))) == 0;
+}
+
 bool tn_text_equal(const struct tn_table *chunks, uint32_t ref, struct tn_bytes text) {
     const struct chunk *first = tn_table_at(chunks, ref);
     if (tn_load32(first->payload) != text.len) {
         return false;
     }
-    if (text.len <= PAYLOAD - LENGTH_BYTES) { /* most names: one chunk, one comparison */
+    if (text.len <= FIRST_BYTES) { /* most names: one chunk, one comparison */
+        if (TN_LIKELY(text.len >= 8)) {
+            return equal_short(first->payload + LENGTH_BYTES, text.at, text.len);
+        }
         return text.len == 0 || memcmp(first->payload + LENGTH_BYTES, text.at, text.len) == 0;
     }
     struct walk walk = walk_begin(chunks, ref);

@@ -67,6 +67,7 @@ static inline uint32_t tn_map_home(const struct tn_map *map, uint32_t tag) {
 static inline void tn_map_prefetch(const struct tn_map *map, uint64_t hash) {
     const struct tn_map_entry *home = &map->entries[tn_map_home(map, (uint32_t)(hash >> 32))];
     __builtin_prefetch(home);
+    __builtin_prefetch(home + 8);       /* a search often ends in the next line */
     __asm__ volatile("" : : "r"(home)); /* otherwise gcc finds no effect here and drops the call */
 }
 

@@ -11,7 +11,7 @@
 
 static enum tn_result pool_resolve(struct kernel *k, const struct request *q, struct tn_bytes name,
                                    uint32_t *ret_pool) {
-    uint32_t pool = kernel_pool_find(k, name);
+    uint32_t pool = kernel_pool_find_again(k, name);
     if (pool == TN_NONE) {
         if (!kernel_name_pool_valid(name, true)) {
             return TN_R_BAD_NAME;

@@ -627,7 +627,21 @@ bool kernel_command_decode(struct tn_bytes bytes, struct kernel_command *ret_com
     }
     c->user = tn_read_bytes16(&r);
     c->opid = tn_read_bytes16(&r);
-    for (uint32_t left = c->fields; left != 0; left &= left - 1) {
+    uint32_t left = c->fields;
+    if (left & KERNEL_F_LEASE) { /* the first fields are in most commands */
+        field_parse(&r, c, KERNEL_F_LEASE);
+    }
+    if (left & KERNEL_F_EPOCH) {
+        field_parse(&r, c, KERNEL_F_EPOCH);
+    }
+    if (left & KERNEL_F_HOLDER) {
+        field_parse(&r, c, KERNEL_F_HOLDER);
+    }
+    if (left & KERNEL_F_TTL) {
+        field_parse(&r, c, KERNEL_F_TTL);
+    }
+    left &= ~(uint32_t)(KERNEL_F_LEASE | KERNEL_F_EPOCH | KERNEL_F_HOLDER | KERNEL_F_TTL);
+    for (; left != 0; left &= left - 1) {
         field_parse(&r, c, left & (0u - left));
     }
     return !r.bad && r.pos == r.len;

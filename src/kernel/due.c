@@ -109,7 +109,9 @@ void kernel_due_clock(struct kernel *k, uint32_t clock, uint32_t *budget, uint64
     if (clock != kernel_clock_mixed(k)) {
         force_offline(k, clock, budget, freed);
     }
-    while (*budget > 0 && kernel_clock_first(k, clock, &when, &ref) && when <= root_at(k)->now_ms) {
+    while (*budget > 0 && kernel_clock_min(k, clock) <= root_at(k)->now_ms) {
+        bool some = kernel_clock_first(k, clock, &when, &ref);
+        TN_ASSERT(some && when <= root_at(k)->now_ms);
         entry_due(k, ref, freed);
         *budget -= 1;
         kernel_wait_charge(k, budget);

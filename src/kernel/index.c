@@ -30,10 +30,6 @@ static struct tn_bytes text_load(const struct tn_table *chunks, uint32_t ref,
 
 /* ---- leases by lsn ---- */
 
-uint64_t kernel_index_lease_hash(const struct kernel *k, uint64_t lsn) {
-    return tn_mix64(lsn ^ k->env.hash_seed);
-}
-
 static bool lease_equal(const void *ctx, uint32_t ref, const void *key) {
     return lease_at(ctx, ref)->lsn == *(const uint64_t *)key;
 }

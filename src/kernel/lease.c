@@ -156,14 +156,13 @@ void kernel_lease_unlink(struct kernel *k, uint32_t lease) {
 
 static void held_add(struct kernel *k, uint32_t pool, unsigned state, uint32_t n, int sign) {
     uint64_t change = sign > 0 ? n : (uint64_t)0 - n;
-    uint32_t template = kernel_pool_summed(k, pool);
-    uint64_t *held = &pool_mut(k, pool)->held[state];
-    TN_ASSERT(state <= KERNEL_REVOKING && (sign > 0 || *held >= n));
-    *held += change;
-    if (template != TN_NONE) {
-        held = &pool_mut(k, template)->held[state];
-        TN_ASSERT(sign > 0 || *held >= n);
-        *held += change;
+    struct pool *p = pool_mut(k, pool);
+    TN_ASSERT(state <= KERNEL_REVOKING && (sign > 0 || p->held[state] >= n));
+    p->held[state] += change;
+    if (TN_UNLIKELY(p->template != TN_NONE) && kernel_edition_has(k, 1)) {
+        p = pool_mut(k, p->template);
+        TN_ASSERT(sign > 0 || p->held[state] >= n);
+        p->held[state] += change;
     }
 }
 
@@ -240,6 +239,22 @@ void kernel_lease_grants_remove(struct kernel *k, uint32_t lease) {
 
 /* ---- history ---- */
 
+/* What the next retirement will touch is old and far: it is fetched while there is time. */
+static void history_fetch_oldest(const struct kernel *k) {
+    uint32_t oldest = root_at(k)->history_head;
+    if (oldest == TN_NONE) {
+        return;
+    }
+    const struct lease *l = lease_at(k, oldest);
+    tn_map_prefetch(&k->leases, kernel_index_lease_hash(k, l->lsn));
+    if (l->first_member != TN_NONE) {
+        __builtin_prefetch(member_at(k, l->first_member), 1);
+    }
+    if (l->holder_next != TN_NONE) {
+        __builtin_prefetch(lease_at(k, l->holder_next), 1);
+    }
+}
+
 static void history_retire_oldest(struct kernel *k) {
     struct root *root = root_mut(k);
     uint32_t slot = root->history_head;
@@ -278,6 +293,7 @@ static void history_retire_oldest(struct kernel *k) {
     if (l.user != TN_NONE) {
         kernel_name_drop(k, l.user);
     }
+    history_fetch_oldest(k);
 }
 
 void kernel_history_trim(struct kernel *k) {
@@ -287,26 +303,10 @@ void kernel_history_trim(struct kernel *k) {
     }
 }
 
-/* What the next retirement will touch is old and far: it is fetched while there is time. */
-static void history_fetch_next(const struct kernel *k, uint32_t oldest) {
-    const struct lease *l = lease_at(k, oldest);
-    tn_map_prefetch(&k->leases, kernel_index_lease_hash(k, l->lsn));
-    if (l->first_member != TN_NONE) {
-        __builtin_prefetch(member_at(k, l->first_member), 1);
-    }
-    if (l->holder_next != TN_NONE) {
-        __builtin_prefetch(lease_at(k, l->holder_next), 1);
-    }
-}
-
 void kernel_history_retire(struct kernel *k, uint32_t budget) {
     for (uint32_t i = 0; i < budget; i++) {
         uint32_t oldest = root_at(k)->history_head;
-        if (oldest == TN_NONE) {
-            return;
-        }
-        if (!kernel_history_over(k, lease_at(k, oldest))) {
-            history_fetch_next(k, oldest);
+        if (oldest == TN_NONE || !kernel_history_over(k, lease_at(k, oldest))) {
             return;
         }
         history_retire_oldest(k);

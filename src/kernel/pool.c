@@ -21,6 +21,19 @@ uint32_t kernel_pool_find(const struct kernel *k, struct tn_bytes name) {
     return pool != TN_NONE && pool_at(k, pool)->state == POOL_LIVE ? pool : TN_NONE;
 }
 
+/* Most requests name the pool of the one before them: a look at its name saves the search by hash. No other
+ * live pool has that name. */
+uint32_t kernel_pool_find_again(struct kernel *k, struct tn_bytes name) {
+    uint32_t last = k->pool_found;
+    if (TN_LIKELY(last < k->tables[TABLE_POOL].used) && pool_at(k, last)->state == POOL_LIVE &&
+        tn_text_equal(&k->tables[TABLE_TEXT], pool_at(k, last)->name, name)) {
+        return last;
+    }
+    uint32_t pool = kernel_pool_find(k, name);
+    k->pool_found = pool == TN_NONE ? last : pool;
+    return pool;
+}
+
 uint64_t kernel_pool_size(const struct kernel *k, uint32_t pool) {
     const struct kernel_policy *policy = kernel_pool_policy(k, pool);
     if (policy->of[KERNEL_OPTION_KIND] == KERNEL_SET) {

@@ -331,6 +331,7 @@ struct kernel {
     uint64_t *clock_before;       /* a pool's earliest entry, complemented; 0: none; last: mixed */
     struct tn_timer_root due;     /* (earliest entry, pool) of all clocks that have entries */
 
+    uint32_t pool_found; /* by the last request; a hint */
     uint32_t event_index;
     struct kernel_author author; /* of the command, or of the disown that is being continued */
     uint32_t event_previous;     /* during a rekey: the name that loses the lease; else TN_NONE */
@@ -484,7 +485,9 @@ void kernel_index_op_add(struct kernel *k, uint32_t op);
 void kernel_index_op_remove(struct kernel *k, uint32_t op);
 
 /* For prefetching. */
-uint64_t kernel_index_lease_hash(const struct kernel *k, uint64_t lsn);
+static inline uint64_t kernel_index_lease_hash(const struct kernel *k, uint64_t lsn) {
+    return tn_mix64(lsn ^ k->env.hash_seed);
+}
 uint64_t kernel_index_value_hash(const struct kernel *k, uint32_t pool, uint64_t number);
 uint64_t kernel_index_text_hash(const struct kernel *k, struct tn_bytes text);
 
@@ -656,6 +659,7 @@ uint64_t kernel_terms_deadline(const struct kernel *k, const struct kernel_terms
 
 /* ---- pool.c ---- */
 uint32_t kernel_pool_find(const struct kernel *k, struct tn_bytes name);
+uint32_t kernel_pool_find_again(struct kernel *k, struct tn_bytes name); /* and remembers it */
 /* A scope of a template, made now. OK, POOLS_FULL or NAMES_FULL. */
 enum tn_result kernel_pool_scope(struct kernel *k, uint32_t template, struct tn_bytes name,
                                  uint32_t *ret_pool);
