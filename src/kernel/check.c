@@ -1,5 +1,6 @@
 /* The invariants, checked by counting everything again. Off the hot path: for tests, the simulator
  * and `tenure check`. It takes scratch memory of its own and changes nothing. */
+#include "kernel/prefetch.h"
 #include "kernel/state.h"
 #include "kernel/used.h"
 #include "kernel/waiting.h"
@@ -156,6 +157,8 @@ static void check_leases(struct check *c) {
     const struct kernel *k = c->k;
     const struct root *root = root_at(k);
     for (uint32_t i = 0; i < k->tables[TABLE_LEASE].used; i++) {
+        kernel_prefetch_pass_lease(k, i);
+        kernel_prefetch_pass_member(k, lease_at(k, i)->first_member);
         if (lease_at(k, i)->state != KERNEL_NO_STATE) {
             check_lease(c, i);
         }
@@ -200,6 +203,7 @@ static void check_members(struct check *c) {
     uint64_t owners = 0;
     for (uint32_t i = 0; i < k->tables[TABLE_MEMBER].used; i++) {
         const struct member *m = member_at(k, i);
+        kernel_prefetch_pass_member(k, i);
         if (m->state == MEMBER_FREE) {
             continue;
         }

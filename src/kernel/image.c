@@ -1,4 +1,5 @@
 /* Images of the whole state, the state hash, and loading: rebuilding the derived data. */
+#include "kernel/prefetch.h"
 #include "kernel/state.h"
 #include "kernel/used.h"
 #include "kernel/waiting.h"
@@ -201,6 +202,7 @@ uint64_t kernel_hash(const struct kernel *k) {
 static void rebuild_leases(struct kernel *k) {
     for (uint32_t i = 0; i < k->tables[TABLE_LEASE].used; i++) {
         const struct lease *l = lease_at(k, i);
+        kernel_prefetch_pass_lease(k, i);
         if (l->state == KERNEL_NO_STATE) {
             continue;
         }
@@ -212,6 +214,7 @@ static void rebuild_leases(struct kernel *k) {
 static bool rebuild_members(struct kernel *k) {
     for (uint32_t i = 0; i < k->tables[TABLE_MEMBER].used; i++) {
         const struct member *m = member_at(k, i);
+        kernel_prefetch_pass_member(k, i);
         if (m->state == MEMBER_FREE || m->state == MEMBER_ENDED) {
             continue;
         }

@@ -12,6 +12,7 @@
  *     touch             94   91   95  113       116  113  236  348      189  178  302  465
  *     alloc + release  486  543  509  562       764  849  878 1005     2004 2183 2263 2316
  * Only commands that free values have a last stage. */
+#include "kernel/prefetch.h"
 #include "kernel/state.h"
 
 static const void *record_of(const struct tn_table *table, uint32_t index) {
@@ -50,6 +51,27 @@ static void fetch_neighbours(const struct kernel *k, uint32_t lease) {
         kernel_lists_prefetch(k, lease);
     }
 }
+
+/* ---- passes over whole tables ---- */
+
+#define PASS_AHEAD 24u
+
+void kernel_prefetch_pass_lease(const struct kernel *k, uint32_t lease) {
+    const struct lease *l = record_of(&k->tables[TABLE_LEASE], lease + PASS_AHEAD);
+    if (l != NULL) {
+        tn_map_prefetch(&k->leases, kernel_index_lease_hash(k, l->lsn));
+    }
+}
+
+void kernel_prefetch_pass_member(const struct kernel *k, uint32_t member) {
+    const struct member *m = record_of(&k->tables[TABLE_MEMBER], member + PASS_AHEAD);
+    if (m != NULL) {
+        tn_map_prefetch(&k->values, kernel_index_value_hash(k, m->pool, m->value));
+        tn_bitmap_prefetch(&k->taken, m->pool, m->value);
+    }
+}
+
+/* ---- commands ---- */
 
 /* What a verb will touch. */
 enum touches { TOUCHES_NOTHING, TOUCHES_HOLDER, TOUCHES_LEASE, TOUCHES_VALUES };
