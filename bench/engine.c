@@ -19,6 +19,7 @@ static const char *dir;
 static unsigned rounds = 12;
 static uint64_t slice_ns = 250000000u;
 static uint64_t recovered = 1000000;
+static uint64_t leases_max = 1u << 21;
 
 static void die(const char *what) {
     fprintf(stderr, "bench: %s\n", what);
@@ -55,8 +56,8 @@ static struct engine *engine_make(const char *sub, uint64_t snapshot_bytes, uint
                                      .snapshot_bytes = snapshot_bytes,
                                      .events_max = events_max,
                                      .no_snapshot_at_close = true};
-    options.limits.of[KERNEL_LIMIT_LEASES] = 1u << 21;
-    options.limits.of[KERNEL_LIMIT_MEMBERS] = 1u << 21;
+    options.limits.of[KERNEL_LIMIT_LEASES] = leases_max;
+    options.limits.of[KERNEL_LIMIT_MEMBERS] = leases_max;
     struct engine *engine;
     struct log_error error;
     if (log_local_open(&local, NULL, NULL, &options.log, &error) != TN_OK) {
@@ -103,7 +104,7 @@ static uint64_t run_one(struct engine *engine, uint64_t lease) {
 
 static void pool_make(struct engine *engine) {
     struct kernel_policy_patch patch = {.mask = 1u << KERNEL_OPTION_HI};
-    patch.values.of[KERNEL_OPTION_HI] = 10000000;
+    patch.values.of[KERNEL_OPTION_HI] = 100000000;
     struct kernel_command command = {.verb = KERNEL_VERB_POOL_CREATE,
                                      .rights = KERNEL_RIGHT_OPERATOR,
                                      .fields = KERNEL_F_POOL | KERNEL_F_POLICY,
@@ -301,41 +302,61 @@ static void measure_async(const char *name, uint64_t events_max) {
     report(name, &engine, &disk);
 }
 
+/* So many leases, by the log alone. */
+static struct engine *engine_filled(const char *sub, uint64_t leases) {
+    static struct flight flight;
+    struct tally unused = {0};
+    flight.engine = engine_make(sub, UINT64_MAX, 0);
+    flight.keep = true;
+    flight.goal = leases + FLIGHT;
+    pool_make(flight.engine);
+    flight_turn(&flight, &unused);
+    return flight.engine;
+}
+
+static void snapshot_take(struct engine *engine) {
+    struct log_error error;
+    if (engine_snapshot(engine, &error) != TN_OK) {
+        die(error.text);
+    }
+}
+
+static void measure_start(const char *name, const char *sub) {
+    uint64_t start = bench_now_ns();
+    struct engine *engine = engine_make(sub, UINT64_MAX, 0);
+    bench_row(name, (double)(bench_now_ns() - start) / 1e6);
+    engine_close(engine);
+}
+
 /* A million leases by log alone; then how fast it is read again, and what a snapshot holds up. */
 static void measure_recovery_and_snapshot(void) {
-    static struct flight flight;
-    flight.engine = engine_make("recover", UINT64_MAX, 0);
-    flight.keep = true;
-    flight.goal = recovered + FLIGHT;
-    pool_make(flight.engine);
-    struct tally unused = {0};
-    flight_turn(&flight, &unused);
-    engine_close(flight.engine);
-
-    flight.engine = engine_make("recover", UINT64_MAX, 0);
+    engine_close(engine_filled("recover", recovered));
+    struct engine *engine = engine_make("recover", UINT64_MAX, 0);
     struct engine_stats stats;
-    engine_stats_read(flight.engine, &stats);
+    engine_stats_read(engine, &stats);
     double rate = (double)stats.recovery_commands * 1e9 / (double)stats.recovery_ns;
     bench_row("recovery from the log", rate / 1e6);
 
     /* Writers go on while the snapshot is taken. */
-    struct crew crew = {.engine = flight.engine};
+    struct crew crew = {.engine = engine};
     pthread_t writer;
     crew_start(&crew, 1, &writer);
-    struct log_error error;
-    if (engine_snapshot(flight.engine, &error) != TN_OK) {
-        die(error.text);
-    }
+    snapshot_take(engine);
     crew_stop(&crew, &writer);
-    engine_stats_read(flight.engine, &stats);
+    engine_stats_read(engine, &stats);
     bench_row("snapshot of 1M leases, duration", (double)stats.snapshot_ns_last / 1e6);
     bench_row("snapshot of 1M leases, size", (double)stats.log.snapshot_bytes / 1e6);
     bench_row("snapshot of 1M leases, longest hold", (double)stats.snapshot_hold_ns_max / 1e6);
-    engine_close(flight.engine);
-    uint64_t start = bench_now_ns();
-    flight.engine = engine_make("recover", UINT64_MAX, 0);
-    bench_row("start from a snapshot of 1M leases", (double)(bench_now_ns() - start) / 1e6);
-    engine_close(flight.engine);
+    engine_close(engine);
+    measure_start("start from a snapshot of 1M leases", "recover");
+}
+
+static void measure_large_start(void) {
+    leases_max = 10 * recovered + 2 * FLIGHT;
+    struct engine *engine = engine_filled("large", 10 * recovered);
+    snapshot_take(engine);
+    engine_close(engine);
+    measure_start("start from a snapshot of 10M leases", "large");
 }
 
 int main(int argc, char **argv) {
@@ -356,6 +377,7 @@ int main(int argc, char **argv) {
         measure_blocking("engine durable, 64 blocking threads, a million events", 64, EVENTS);
         measure_async("engine durable, 8192 in flight, a million events", EVENTS);
         measure_recovery_and_snapshot();
+        measure_large_start();
     }
     process_directory_remove();
     return 0;
