@@ -92,26 +92,36 @@ void schedule_wait_lsn(struct server_client *client, uint64_t lsn) {
     wait_begin(client);
 }
 
-/* Runs the clients of a queue one after the other. Meanwhile any of them may leave or wait
- * again, and the server's own client may run a second queue inside the first one. Clients are
- * added at the head of a queue; moving them to `running` one by one puts the one that has waited
- * longest first. */
-void schedule_run_queue(struct schedule *schedule, struct server_queue *queue, bool as_is) {
+/* Runs clients one after the other, as many as the time of a turn allows; the others have the next turn.
+ * Meanwhile any of them may leave or wait again. */
+static void running_serve(struct schedule *schedule) {
+    uint64_t end_ns = uv_hrtime() + TURN_MS * UINT64_C(1000000);
     struct server_client *client;
-    while ((client = TAILQ_FIRST(queue)) != NULL) {
-        client->as_is = as_is;
-        queue_remove(client);
-        queue_add_front(&schedule->running, client);
-    }
-    if (schedule->runs) {
-        return;
-    }
+    bool in_time = true;
     schedule->runs = true;
-    while ((client = TAILQ_FIRST(&schedule->running)) != NULL) {
+    while (in_time && (client = TAILQ_FIRST(&schedule->running)) != NULL) {
         queue_remove(client);
         client->run(client);
+        in_time = uv_hrtime() < end_ns;
     }
     schedule->runs = false;
+    if (!TAILQ_EMPTY(&schedule->running)) {
+        schedule_soon(schedule);
+    }
+}
+
+/* The server's own client may run a second queue inside the first one. Clients are added at the head of a
+ * queue: the one that has waited longest is last, and the first to be run. */
+void schedule_run_queue(struct schedule *schedule, struct server_queue *queue, bool as_is) {
+    struct server_client *client;
+    while ((client = TAILQ_LAST(queue, server_queue)) != NULL) {
+        client->as_is = as_is;
+        queue_remove(client);
+        queue_add(&schedule->running, client);
+    }
+    if (!schedule->runs) {
+        running_serve(schedule);
+    }
 }
 
 /* Whether the wait of some clients may be over. There can be thousands of them, so they are not run
@@ -233,6 +243,10 @@ static void slice_run_stranger(struct schedule *schedule) {
 /* Serves as many clients as the time allows. The others wait for the next turn. */
 static void turns_run(uv_idle_t *soon) {
     struct schedule *schedule = soon->data;
+    bool tried = !TAILQ_EMPTY(&schedule->running);
+    if (tried) {
+        running_serve(schedule);
+    }
     schedule->round++;
     turns_serve(schedule, &schedule->turns, uv_hrtime() + TURN_MS * UINT64_C(1000000));
     turns_serve(schedule, &schedule->strangers, uv_hrtime() + STRANGERS_NS);
@@ -246,8 +260,12 @@ static void turns_run(uv_idle_t *soon) {
     slice_run_stranger(schedule);
     bool more = schedule->hooks.turn(schedule->hooks.ctx);
     if (TAILQ_EMPTY(&schedule->turns) && TAILQ_EMPTY(&schedule->strangers) &&
-        TAILQ_EMPTY(&schedule->heavy_strangers) && !slice_is_wanted(schedule) && !more) {
+        TAILQ_EMPTY(&schedule->heavy_strangers) && TAILQ_EMPTY(&schedule->running) &&
+        !slice_is_wanted(schedule) && !more) {
         (void)uv_idle_stop(soon);
+    }
+    if (tried) {
+        schedule->hooks.tried(schedule->hooks.ctx);
     }
 }
 

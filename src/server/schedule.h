@@ -61,7 +61,7 @@ struct schedule {
     bool waiting_try;
     uint64_t waiting_lsn;        /* the others wait for this log position or later ones, */
     uint64_t waiting_until_ms;   /* and at least until this time */
-    struct server_queue running; /* clients that are being run again */
+    struct server_queue running; /* clients that are run again, some of them in later turns */
     bool runs;                   /* the clients in `running` are being run */
 
     uint32_t turn, round; /* of the loop; of the two queues below */
@@ -89,7 +89,7 @@ void schedule_wait(struct server_client *client);
 void schedule_wait_lsn(struct server_client *client, uint64_t lsn);
 /* Runs the clients that may have what they wait for. */
 void schedule_run_waiting(struct schedule *schedule);
-/* For the queue of another owner: the first adds the client, the second runs all clients in it. */
+/* For the queue of another owner: the first adds the client, the second runs all clients in it, soon. */
 void schedule_wait_in(struct server_queue *queue, struct server_client *client);
 void schedule_run_queue(struct schedule *schedule, struct server_queue *queue, bool as_is);
 /* Removes the client from the queue in which it waits. */

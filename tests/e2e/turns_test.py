@@ -8,17 +8,19 @@ import http.client
 import json
 import re
 import socket
+import time
 import unittest
 
 import redis
 
-from harness import PATIENCE, Case, Server, pairs, read_bulk, receive, text_of, until
+from harness import PATIENCE, Case, Server, pairs, read_bulk, receive, receive_until, text_of, until
 
 DOCS = b"COMMAND DOCS\r\n"
 EVENTS = b"EVENTS COUNT 1000\r\n"
 SLICE = 4  # replies that take long, between two looks at the sockets
 DOOR = 4  # who come in, likewise
 CROWD = 100
+FENCE_SECONDS = 1  # how long a read waits for a log position
 
 
 def reply_of(server, request):
@@ -68,6 +70,30 @@ class Turns(Case):
         self.assertLessEqual(made, 2 * SLICE)
         for s in crowd:
             self.assertEqual(receive(s, len(want)), want)
+
+    def test_fences_that_end_together_are_answered_in_several_turns(self):
+        """A thousand reads that wait for a log position in vain: others are served in between."""
+        many = 1000
+        light = self.connect()
+        fence = b"*5\r\n$4\r\nPOOL\r\n$4\r\nINFO\r\n$1\r\np\r\n$5\r\nFENCE\r\n$12\r\n999999999999\r\n"
+        crowd = [self.connect() for _ in range(many)]
+
+        def seen_between():
+            for s in crowd:
+                s.sendall(b"ECHO waits\r\n" + fence + b"ECHO over\r\n")
+            for s in crowd:
+                receive(s, len(b"$5\r\nwaits\r\n"))
+            before = calls(self.stats(light), "pool|info")
+            with self.server.standstill():
+                end = time.monotonic() + FENCE_SECONDS
+                until(lambda: time.monotonic() > end, "the end of all waits")
+            looks = {0}
+            while max(looks) < many:
+                looks.add(calls(self.stats(light), "pool|info") - before)
+            for s in crowd:
+                receive_until(s, b"$4\r\nover\r\n")
+            return len(looks) > 4
+        until(seen_between, "a look between the answers")
 
     def test_who_is_there_is_answered_before_all_who_come(self):
         """A few come in between two looks at the sockets; in the end all do."""
