@@ -43,6 +43,7 @@ test=(
     "chromium:a browser that shows the page, and pages that attack the server"
     "curl:HTTP from a shell, which the server is tested with"
     "prometheus:its promtool, which reads the server's metrics"
+    "zsh:a shell that completes words, in tests"
     "groff-base:sets the pages of the manual, in a test"
     "golang-go:the compiler of the Go client, in tests"
     "mypy:checks the types of the Python client"

@@ -434,8 +434,6 @@ class Shells(Cli):
 
     def test_zsh_reads_its_script(self):
         zsh = shutil.which("zsh")
-        if zsh is None:
-            self.skipTest("there is no zsh here")
         stubs = ("compdef() { : }; compadd() { print -l -- ${(P)2} }; source <(tenure completion zsh); "
                  "words=(tenure \"$@\"); CURRENT=${#words}; _tenure")
         path = os.path.dirname(TENURE) + ":" + os.environ["PATH"]

@@ -1,5 +1,6 @@
 """Shell completion with names from the live server: which names are offered, that hostile ones cannot
-execute anything, and what `tenure complete` answers. bash is driven as a user drives it, through a terminal."""
+execute anything, and what `tenure complete` answers. bash and zsh are driven as a user drives them, through a
+terminal."""
 import os
 import pty
 import select
@@ -24,14 +25,20 @@ class Bash:
             os.chdir(directory)
             os.environ.update(PATH=os.path.dirname(TENURE) + ":" + os.environ["PATH"], PS1="", TERM="dumb",
                               INPUTRC="/dev/null", HISTFILE="/dev/null", LC_ALL="C.UTF-8", COLUMNS="500")
-            os.execlp("bash", "bash", "--norc", "--noprofile", "-i")
+            self.begin(directory)
         self.said = b""
-        self.type("bind 'set enable-bracketed-paste off'; bind 'set bell-style none'; "
-                  "bind 'set completion-query-items 0'; bind 'set page-completions off'\n")
-        self.type("source <(tenure completion bash | sed 's/--deadline 500/--deadline 60000/')\n")
+        self.prepare()
         # The prompt is assembled so that typing it is not taken for it.
         self.type("PS1='rea''dy> '\n")
         self.wait(READY)
+
+    def begin(self, _directory):
+        os.execlp("bash", "bash", "--norc", "--noprofile", "-i")
+
+    def prepare(self):
+        self.type("bind 'set enable-bracketed-paste off'; bind 'set bell-style none'; "
+                  "bind 'set completion-query-items 0'; bind 'set page-completions off'\n")
+        self.type("source <(tenure completion bash | sed 's/--deadline 500/--deadline 60000/')\n")
 
     def type(self, text):
         os.write(self.fd, text.encode())
@@ -58,6 +65,17 @@ class Bash:
     def close(self):
         os.close(self.fd)
         os.waitpid(self.pid, 0)
+
+
+class Zsh(Bash):
+    def begin(self, directory):
+        os.environ["ZDOTDIR"] = directory
+        os.execlp("zsh", "zsh", "-f", "-i")
+
+    def prepare(self):
+        self.type("unsetopt zle_bracketed_paste prompt_cr prompt_sp beep list_beep; bindkey -e; setopt no_banghist; "
+                  "autoload -Uz compinit && compinit -u -D\n")
+        self.type("source <(tenure completion zsh | sed 's/--deadline 500/--deadline 60000/')\n")
 
 
 HOSTILE = ["$(touch hit)", "`touch hit`", "a b", "it's", 'say "hi"', ";touch hit;", "x|touch hit", "$HOME",
@@ -111,7 +129,12 @@ class Completion(Case):
         self.assertEqual(len(offered), len(HOSTILE) + 2)
 
     def test_terminal(self):
-        bash = Bash(self.dir)
+        for kind in (Bash, Zsh):
+            with self.subTest(shell=kind.__name__):
+                self.terminal(kind)
+
+    def terminal(self, kind):
+        bash = kind(self.dir)
         self.addCleanup(bash.close)
         command = "tenure -p %d leases --holder " % self.server.port
         for typed, want in [("plain-", "plain-"), ("it", "it's"), ("a", "a b"), ("mac", "mac:52:54:00:00:00:01"),
@@ -119,6 +142,8 @@ class Completion(Case):
                             ("\\;", ";touch hit;"), ("\\`", "`touch hit`"), ("'pla", "plain-"), ('"pla', "plain-")]:
             got = bash.complete(command + typed, typed[0] if typed[0] in "\"'" else "")
             self.assertTrue(got.endswith("[%s]" % want), (typed, want, got))
+        got = bash.complete("tenure --socket '%s' leases --holder=it" % self.server.socket)
+        self.assertTrue(got.endswith("[--holder=it's]"), got)
         self.assertEqual(os.listdir(self.dir), [])
 
     def test_kinds(self):
