@@ -82,6 +82,12 @@ class Deploy(unittest.TestCase):
         self.assertEqual({port["targetPort"] for port in of_kind("Service")["spec"]["ports"]},
                          set(ports))
 
+    def test_metrics_are_for_a_user_because_there_are_users(self):
+        """Annotations for a scrape, which carry no secret, would promise what the server refuses."""
+        config = of_kind("ConfigMap")["data"]["tenured.conf"]
+        self.assertRegex(config, r"(?m)^\[user prometheus\]\nrole = reader$")
+        self.assertNotIn("annotations", of_kind("StatefulSet")["spec"]["template"]["metadata"])
+
 
 class Cluster(unittest.TestCase):
     """The files for three machines, which runbook_test.py runs, and those for containers."""
