@@ -107,6 +107,21 @@ class Chroot:
             assert json.loads(granted)["values"] == ["30000"], granted
 
 
+SYSTEMCTL = """#!/bin/sh
+echo "$@" >> /root/systemctl.log
+case $* in
+*is-enabled*) echo enabled ;;
+*show*) echo ActiveState=active; echo LoadState=loaded; echo UnitFileState=enabled ;;
+esac
+"""
+
+
+def upgrade():
+    """The command of the runbook."""
+    (line,) = re.findall(r"(?ms)^### Upgrade$.*?^(apt install .*?)$", text_of(ROOT / "docs/operations.md"))
+    return line
+
+
 def commands():
     """Those of the README for a fresh machine."""
     (block,) = re.findall(r"(?ms)^```sh\n(apt install .*?)^```$", text_of(ROOT / "README.md"))
@@ -162,6 +177,39 @@ class Packages(unittest.TestCase):
                 box.run("cat", "/etc/tenure/" + path, user="nobody")
         box.run("tenured", "--config", "/etc/tenure/tenured.conf", "--check-config", user="tenure")
 
+    def newer(self, box):
+        """A package of the next version, with another configuration, alone in a directory."""
+        tree = pathlib.Path(tempfile.mkdtemp(dir=self.dir))
+        run("dpkg-deb", "-R", self.package("tenure"), tree)
+        for name, old, new in (("DEBIAN/control", "(?m)^Version: .*$", "Version: 99-1"),
+                               ("etc/tenure/tenured.conf", "^", "# New.\n")):
+            text = re.sub(old, new, text_of(tree / name), count=1)
+            (tree / name).write_text(text, encoding="utf-8")
+        (box.root / "root/new").mkdir()
+        run("dpkg-deb", "-b", "--root-owner-group", tree, box.root / "root/new/tenure_99-1.deb")
+
+    def check_upgrade(self, box):
+        """What an administrator has changed stays, and nobody is asked; the server is restarted."""
+        conf = box.root / "etc/tenure/tenured.conf"
+        edited = text_of(conf) + "\n[pool mine]\nrange = 1 2\n"
+        conf.write_text(edited, encoding="utf-8")
+        box.run("chmod", "0600", "/etc/tenure/tenured.conf")  # as some editors do, which write a new file
+        self.newer(box)
+        (box.root / "run/systemd/system").mkdir(parents=True)
+        program = box.root / "usr/bin/systemctl"
+        program.write_text(SYSTEMCTL, encoding="ascii")
+        program.chmod(0o755)
+        box.run("sh", "-ec", "cd /root/new\n" + upgrade())
+        self.assertEqual(box.run("dpkg-query", "-W", "-f", "${Version} ${Status}", "tenure"), "99-1 install ok installed")
+        self.assertEqual(text_of(conf), edited)
+        self.assertTrue(text_of(str(conf) + ".dpkg-dist").startswith("# New."))
+        self.assertEqual(box.run("stat", "-c", "%U:%G %a", "/etc/tenure/tenured.conf"), "root:tenure 640\n")
+        asked = text_of(box.root / "root/systemctl.log")
+        self.assertRegex(asked, r"(?s)daemon-reload.*restart.*tenured\.service")
+        with box.network(), box.serving("tenure:tenure", *self.unit(box)):
+            said = box.run("tenure", "--socket", "/var/lib/tenure/tenure.sock", "pool", "list")
+            self.assertRegex(said, "(?s)gpus.*mine|mine.*gpus")
+
     def unit(self, box):
         """The command of the unit."""
         text = text_of(box.root / "lib/systemd/system/tenured.service")
@@ -192,7 +240,10 @@ class Packages(unittest.TestCase):
         self.assertEqual(box.run("stat", "-c", "%a", "/etc/tenure"), "750\n")
         self.assertEqual((box.root / "etc/tenure/tls/server-key.pem").read_bytes(), key)
 
+        self.check_upgrade(box)
+
         box.run("apt-get", "remove", "-y", "tenure")
+        self.assertRegex(text_of(box.root / "root/systemctl.log").rpartition("restart")[2], r"stop.*tenured\.service")
         self.assertFalse((box.root / "usr/bin/tenured").exists())
         self.assertTrue((box.root / "etc/tenure/tenured.conf").exists())
         self.assertNotEqual(os.listdir(box.root / "var/lib/tenure"), [])
@@ -207,6 +258,13 @@ class Packages(unittest.TestCase):
                     env={**os.environ, "PKG_CONFIG_PATH": str(pc)}).split()
         program = self.dir / "embedded"
         run("cc", "-o", program, ROOT / "examples/embedded.c", *flags)
+        said = run(program, cwd=self.dir, env={**os.environ, "LD_LIBRARY_PATH": str(pc.parent)})
+        self.assertIn("job/42 has port 30000", said)
+        # The program of the README, which is compiled with the library of the clone elsewhere.
+        (source,) = re.findall(r"(?ms)^```c\n(.*?)^```$", text_of(ROOT / "README.md"))
+        shutil.rmtree(self.dir / "demo-data", ignore_errors=True)
+        (self.dir / "demo.c").write_text(source, encoding="utf-8")
+        run("cc", self.dir / "demo.c", *flags, "-o", program)
         said = run(program, cwd=self.dir, env={**os.environ, "LD_LIBRARY_PATH": str(pc.parent)})
         self.assertIn("job/42 has port 30000", said)
 
