@@ -482,8 +482,7 @@ static int prepare(struct call *call) {
  * connections. */
 static bool may_watch(const struct protocol_command *row) {
     return (row->kind == PROTOCOL_READ && row->method != NULL && strcmp(row->method, "GET") == 0) ||
-           row->id == PROTOCOL_CLIENT_LIST || row->id == PROTOCOL_INFO ||
-           row->id == PROTOCOL_ROLE || row->id == PROTOCOL_TIME;
+           protocol_command_has(row, PROTOCOL_WATCH);
 }
 
 struct watched {

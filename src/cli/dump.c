@@ -10,6 +10,7 @@
 #include "cli/check_dir.h"
 #include "cli/cli.h"
 #include "cli/dump_write.h"
+#include "engine/payload.h"
 #include "kernel/command.h"
 #include "kernel/option.h"
 #include "log/local.h"
@@ -252,15 +253,13 @@ static void dump_command(struct dump_line *line, uint64_t lsn, uint64_t now_ms,
 
 static enum tn_status dump_batch(void *ctx, const struct log_batch *batch) {
     struct dump *dump = ctx;
-    struct tn_reader r = tn_reader_of(batch->payload, batch->len);
+    struct engine_payload payload = engine_payload_of(batch->payload, batch->len);
     for (uint32_t i = 0; i < batch->count; i++) {
-        uint32_t len = tn_read32(&r);
-        if (r.bad || len > tn_reader_left(&r)) {
+        struct tn_bytes command;
+        if (!engine_payload_read(&payload, &command)) {
             return TN_CORRUPT;
         }
-        dump_command(&dump->line, batch->first_lsn + i, batch->now_ms,
-                     tn_bytes_of(r.at + r.pos, len));
-        r.pos += len;
+        dump_command(&dump->line, batch->first_lsn + i, batch->now_ms, command);
         dump->commands++;
     }
     return ferror(dump->line.out) ? TN_IO : TN_OK;

@@ -8,24 +8,11 @@
 #include <string.h>
 
 #include "engine/internal.h"
+#include "engine/payload.h"
 
 /* Commands between two hints to the caches for the same command, and between the last hint and its
  * use: enough to cover the latency of memory, and few enough that the lines are still cached. */
 #define APPLY_HINT_APART 4u
-
-/* Walks the commands of a payload. */
-struct walk {
-    const uint8_t *at;
-    const uint8_t *end;
-};
-
-static struct tn_bytes walk_next(struct walk *walk) {
-    TN_ASSERT((size_t)(walk->end - walk->at) >= sizeof(uint32_t));
-    struct tn_bytes command = {.at = walk->at + sizeof(uint32_t), .len = tn_load32(walk->at)};
-    TN_ASSERT((size_t)(walk->end - command.at) >= command.len);
-    walk->at = command.at + command.len;
-    return command;
-}
 
 /* Each command is decoded once, as far ahead as the first stage of hints looks, into a ring that
  * stays in the cache until the command is applied. */
@@ -46,7 +33,7 @@ struct apply {
     uint64_t now_ms;
     uint32_t count;
     uint32_t at; /* the next command to apply */
-    struct walk commands;
+    struct engine_payload commands;
     uint32_t decoded;                        /* the next command to decode */
     uint32_t hinted[KERNEL_PREFETCH_STAGES]; /* for each stage, the next command to prefetch */
     bool malformed;                          /* the command at `decoded` is malformed */
@@ -76,7 +63,7 @@ static void apply_look(struct apply *apply) {
     while (apply->decoded < apply->count && apply->decoded < apply->at + APPLY_DECODED &&
            !apply->malformed) {
         struct decoded *slot = apply_slot(apply, apply->decoded);
-        slot->encoded = walk_next(&apply->commands);
+        slot->encoded = engine_payload_next(&apply->commands);
         apply->malformed = !kernel_command_decode(slot->encoded, &slot->command);
         apply->decoded += !apply->malformed;
     }
@@ -198,7 +185,7 @@ void engine_refuse(struct engine *engine, struct engine_request *requests, enum 
 }
 
 static struct engine_request *complete_run(struct engine *engine, struct engine_request *requests,
-                                           struct walk *commands, uint32_t count,
+                                           struct engine_payload *commands, uint32_t count,
                                            struct engine_list *sleepers) {
     struct engine_delivery delivery;
     engine_deliver_begin(engine, &delivery);
@@ -206,7 +193,7 @@ static struct engine_request *complete_run(struct engine *engine, struct engine_
         TN_ASSERT(requests != NULL);
         struct engine_request *next = requests->next;
         requests->more = i + 1 < count && next->waiter == NULL && next->done == requests->done;
-        complete_one(requests, walk_next(commands), sleepers);
+        complete_one(requests, engine_payload_next(commands), sleepers);
         requests = next;
     }
     engine_deliver_end(&delivery);
@@ -229,14 +216,14 @@ static void apply_count(struct engine *engine, uint32_t count) {
 enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch *batch,
                                   struct engine_request *requests, struct engine_list *sleepers) {
     TN_ASSERT(batch->count > 0 && batch->first_lsn > 0);
-    struct walk walk = {.at = batch->payload, .end = batch->payload + batch->len};
+    struct engine_payload commands = engine_payload_of(batch->payload, batch->len);
     struct decoded ring[APPLY_RING];
     struct apply apply = {
         .engine = engine,
         .first_lsn = batch->first_lsn,
         .now_ms = batch->now_ms,
         .count = batch->count,
-        .commands = walk,
+        .commands = commands,
         .ring = ring,
         .next = requests,
         .ahead = requests,
@@ -256,7 +243,7 @@ enum tn_status engine_apply_batch(struct engine *engine, const struct log_batch 
         }
         engine_events_deliver(engine);
         if (requests != NULL) {
-            requests = complete_run(engine, requests, &walk, count, sleepers);
+            requests = complete_run(engine, requests, &commands, count, sleepers);
         }
         if (TN_UNLIKELY(engine->waited.first != NULL)) {
             engine_waited_deliver(engine); /* after the answers that say that the leases wait */

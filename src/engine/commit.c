@@ -30,9 +30,9 @@
 #include <string.h>
 
 #include "engine/internal.h"
+#include "engine/payload.h"
 
-#define COMMIT_HEAD_BYTES ((uint32_t)sizeof(uint32_t)) /* the length before a command in a batch */
-#define COMMIT_TICK_BYTES (COMMIT_HEAD_BYTES + KERNEL_COMMAND_MIN)
+#define COMMIT_TICK_BYTES (ENGINE_PAYLOAD_HEAD_BYTES + KERNEL_COMMAND_MIN)
 #define COMMIT_GATHER_MAX 64u /* commands that justify a sync of their own */
 #define COMMIT_CHAIN_MAX 64u  /* batches before the commit thread looks after its other duties */
 
@@ -47,7 +47,8 @@ static enum tn_result commit_examine(const struct engine *engine,
         return TN_R_MALFORMED;
     }
     uint32_t size = kernel_command_size(command);
-    if (size == 0 || size + COMMIT_HEAD_BYTES + COMMIT_TICK_BYTES > engine->batch_bytes_max) {
+    if (size == 0 ||
+        size + ENGINE_PAYLOAD_HEAD_BYTES + COMMIT_TICK_BYTES > engine->batch_bytes_max) {
         return TN_R_TOO_LARGE;
     }
     *ret_size = size;
@@ -70,18 +71,18 @@ static void commit_count_free(struct engine *engine, const struct kernel_command
 static bool commit_has_room(const struct engine *engine, uint32_t size) {
     const struct engine_batch *batch = engine->filling;
     return batch->count < engine->batch_commands_max &&
-           engine->batch_bytes_max - batch->len >= size + COMMIT_HEAD_BYTES + COMMIT_TICK_BYTES;
+           engine->batch_bytes_max - batch->len >=
+               size + ENGINE_PAYLOAD_HEAD_BYTES + COMMIT_TICK_BYTES;
 }
 
 static void commit_put(struct engine *engine, struct engine_request *request,
                        const struct kernel_command *command, uint32_t size) {
     struct engine_batch *batch = engine->filling;
     uint8_t *at = batch->payload + batch->len;
-    TN_ASSERT(engine->batch_bytes_max - batch->len >= size + COMMIT_HEAD_BYTES);
-    tn_store32(at, size);
-    uint32_t len = kernel_command_encode(command, at + COMMIT_HEAD_BYTES, size);
+    TN_ASSERT(engine->batch_bytes_max - batch->len >= size + ENGINE_PAYLOAD_HEAD_BYTES);
+    uint32_t len = kernel_command_encode(command, engine_payload_put(at, size), size);
     TN_ASSERT(len == size);
-    batch->len += COMMIT_HEAD_BYTES + size;
+    batch->len += ENGINE_PAYLOAD_HEAD_BYTES + size;
     batch->count++;
     request->lead = engine->leads;
     request->has_op = command->opid.len > 0;
@@ -355,14 +356,14 @@ static void commit_admit(struct engine *engine, struct commit *commit, const str
     struct engine_list kept = {0};
     uint64_t ops = before != NULL ? before->ops : 0;
     uint64_t op_chunks = before != NULL ? before->op_chunks : 0;
-    uint32_t from = 0;
+    struct engine_payload from = engine_payload_of(batch->payload, batch->len);
     uint32_t to = 0;
     pthread_mutex_lock(&engine->state_lock);
     while (request != NULL) {
         struct engine_request *next = request->next;
-        uint32_t len = tn_load32(batch->payload + from);
-        uint32_t size = len + COMMIT_HEAD_BYTES;
-        struct tn_bytes encoded = tn_bytes_of(batch->payload + from + COMMIT_HEAD_BYTES, len);
+        const uint8_t *begin = from.at;
+        struct tn_bytes encoded = engine_payload_next(&from);
+        uint32_t size = (uint32_t)(from.at - begin);
         uint64_t chunks = 0;
         if (request->has_op && !commit_admit_one(engine, encoded, ops + commit->ops,
                                                  op_chunks + commit->op_chunks, &chunks)) {
@@ -371,17 +372,16 @@ static void commit_admit(struct engine *engine, struct commit *commit, const str
         } else {
             commit->ops += request->has_op;
             commit->op_chunks += chunks;
-            if (to < from) {
-                memmove(batch->payload + to, batch->payload + from, size);
+            if (batch->payload + to < begin) {
+                memmove(batch->payload + to, begin, size);
             }
             to += size;
             engine_list_push(&kept, request);
         }
-        from += size;
         request = next;
     }
     pthread_mutex_unlock(&engine->state_lock);
-    TN_ASSERT(from == batch->len);
+    TN_ASSERT(from.at == from.end);
     batch->len = to;
     batch->first = kept.first;
     batch->last = kept.last;

@@ -9,16 +9,17 @@
 #include <string.h>
 
 #include "engine/internal.h"
+#include "engine/payload.h"
 
 /* While the engine does not lead, no other thread uses the batches. */
 static enum tn_status lead_append(struct engine *engine, const struct kernel_command *command,
                                   struct log_batch *ret_logged) {
     struct engine_batch batch = {.payload = engine->batches[0].payload, .count = 1};
-    uint32_t room = engine->batch_bytes_max - (uint32_t)sizeof(uint32_t);
-    uint32_t len = kernel_command_encode(command, batch.payload + sizeof(uint32_t), room);
-    TN_ASSERT(len > 0);
-    tn_store32(batch.payload, len);
-    batch.len = len + (uint32_t)sizeof(uint32_t);
+    uint32_t size = kernel_command_size(command);
+    TN_ASSERT(size > 0 && size <= engine->batch_bytes_max - ENGINE_PAYLOAD_HEAD_BYTES);
+    uint32_t len = kernel_command_encode(command, engine_payload_put(batch.payload, size), size);
+    TN_ASSERT(len == size);
+    batch.len = len + ENGINE_PAYLOAD_HEAD_BYTES;
     enum tn_result verdict = engine_append_batch(engine, &batch, ret_logged);
     switch (verdict) {
     case TN_R_OK:

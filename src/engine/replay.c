@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/internal.h"
+#include "engine/payload.h"
 
 struct recovery {
     struct engine *engine;
@@ -236,30 +237,12 @@ static void load_events_begin(struct recovery *recovery) {
     }
 }
 
-/* Whether the lengths are consistent and every command is well-formed, as engine_apply_batch
- * requires. */
-static bool load_batch_whole(const struct log_batch *batch) {
-    uint32_t pos = 0;
-    for (uint32_t i = 0; i < batch->count; i++) {
-        if (batch->len - pos < sizeof(uint32_t)) {
-            return false;
-        }
-        uint32_t len = tn_load32(batch->payload + pos);
-        pos += (uint32_t)sizeof(uint32_t);
-        if (len == 0 || len > batch->len - pos) {
-            return false;
-        }
-        pos += len;
-    }
-    return pos == batch->len && batch->count > 0;
-}
-
 /* A log without a snapshot begins with its limits. */
 static enum tn_status batch_first(struct engine *engine, const struct log_batch *batch,
                                   struct log_error *error) {
     struct kernel_command command;
-    struct tn_bytes first =
-        tn_bytes_of(batch->payload + sizeof(uint32_t), tn_load32(batch->payload));
+    struct engine_payload payload = engine_payload_of(batch->payload, batch->len);
+    struct tn_bytes first = engine_payload_next(&payload);
     /* Only the very first record has a seed. Its LSN is 1, unless an earlier start crashed before
      * it and the log has skipped the LSNs that it may have given. */
     if (!kernel_command_decode(first, &command) || command.verb != KERNEL_VERB_LIMITS ||
@@ -285,7 +268,7 @@ static enum tn_status batch_first(struct engine *engine, const struct log_batch 
 
 enum tn_status engine_batch_check(struct engine *engine, const struct log_batch *batch,
                                   struct log_error *error) {
-    if (!load_batch_whole(batch)) {
+    if (!engine_payload_is_whole(batch)) {
         return recover_fail(error, TN_CORRUPT,
                             "the batch at lsn %" PRIu64 " is not made of commands",
                             batch->first_lsn);

@@ -33,8 +33,9 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
          .method = "POST", .path = "/v1/pools/{pool}/leases", .also_method = "POST",
          .also_path = "/v1/leases", .reply = "Grant",
          .example = "ALLOC ports job/42 COUNT 2 TTL 60"},
-    [PROTOCOL_AUTH] = {ROW(AUTH, "AUTH", "", CONNECTION, NOBODY, NONE), .form = FORM(auth_args),
-                       .summary = "Authenticates the connection", .example = "AUTH secret"},
+    [PROTOCOL_AUTH] = {ROW(AUTH, "AUTH", "", CONNECTION, NOBODY, NONE), .traits = PROTOCOL_SECRETS,
+                       .form = FORM(auth_args), .summary = "Authenticates the connection",
+                       .example = "AUTH secret"},
     [PROTOCOL_BACKUP_BEGIN] =
         {ROW(BACKUP_BEGIN, "BACKUP", "BEGIN", JOB, ADMIN, ALL), .traits = PROTOCOL_ANYWHERE,
          .summary =
@@ -61,7 +62,7 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                               .summary = "Closes a connection, by address or number",
                               .example = "CLIENT KILL ID 7"},
     [PROTOCOL_CLIENT_LIST] = {ROW(CLIENT_LIST, "CLIENT", "LIST", CONNECTION, ADMIN, NONE),
-                              .traits = PROTOCOL_LONG | PROTOCOL_CLI,
+                              .traits = PROTOCOL_LONG | PROTOCOL_CLI | PROTOCOL_WATCH,
                               .summary = "Lists all connections, one per line",
                               .example = "CLIENT LIST"},
     [PROTOCOL_CLIENT_SETINFO] =
@@ -115,7 +116,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                          .summary = "Returns retained events, oldest first, one page at a time",
                          .method = "GET", .path = "/v1/events", .reply = "EventPage",
                          .example = "EVENTS AFTER 1042.0 COUNT 10 POOL ports"},
-    [PROTOCOL_HELLO] = {ROW(HELLO, "HELLO", "", CONNECTION, NOBODY, NONE), .form = FORM(hello_args),
+    [PROTOCOL_HELLO] = {ROW(HELLO, "HELLO", "", CONNECTION, NOBODY, NONE),
+                        .traits = PROTOCOL_SECRETS, .form = FORM(hello_args),
                         .summary =
                             "Selects the protocol version, 2 or 3, and optionally authenticates",
                         .example = "HELLO 3"},
@@ -127,9 +129,9 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
              "left unchanged",
          .method = "POST", .path = "/v1/pools/{pool}/imports", .reply = "Grant",
          .example = "IMPORT ports job/7 VALUES 1 30007 CREATED 1700000000000"},
-    [PROTOCOL_INFO] = {ROW(INFO, "INFO", "", CONNECTION, READER, NONE), .traits = PROTOCOL_CLI,
-                       .form = FORM(section_args), .summary = "Returns statistics of the server",
-                       .example = "INFO server"},
+    [PROTOCOL_INFO] = {ROW(INFO, "INFO", "", CONNECTION, READER, NONE),
+                       .traits = PROTOCOL_CLI | PROTOCOL_WATCH, .form = FORM(section_args),
+                       .summary = "Returns statistics of the server", .example = "INFO server"},
     [PROTOCOL_LEASE] = {ROW(LEASE, "LEASE", "", READ, READER, LEASE), .traits = PROTOCOL_STALE,
                         .form = FORM(lease_read),
                         .summary = "Returns a lease, by its id or by one of its values",
@@ -284,7 +286,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
              "AFTER a time",
          .method = "POST", .path = "/v1/leases/{lease}/revoke", .reply = "Moved",
          .example = "REVOKE 0-1042 AFTER 30"},
-    [PROTOCOL_ROLE] = {ROW(ROLE, "ROLE", "", CONNECTION, READER, NONE), .traits = PROTOCOL_CLI,
+    [PROTOCOL_ROLE] = {ROW(ROLE, "ROLE", "", CONNECTION, READER, NONE),
+                       .traits = PROTOCOL_CLI | PROTOCOL_WATCH,
                        .summary = "Returns whether this node owns the log, and its other nodes or "
                                   "the owner, as Redis does",
                        .example = "ROLE"},
@@ -452,7 +455,7 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                        .summary = "Advances the log's time to now; the server does this by itself",
                        .method = "POST", .path = "/v1/tick", .reply = "Done", .example = "TICK"},
     [PROTOCOL_TIME] =
-        {ROW(TIME, "TIME", "", CONNECTION, READER, NONE), .traits = PROTOCOL_CLI,
+        {ROW(TIME, "TIME", "", CONNECTION, READER, NONE), .traits = PROTOCOL_CLI | PROTOCOL_WATCH,
          .summary =
              "Returns the log's time, which deadlines use: seconds and microseconds since 1970",
          .example = "TIME"},
@@ -515,8 +518,9 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                               .summary = "Unsubscribes from some or all channels",
                               .example = "UNSUBSCRIBE events"},
     [PROTOCOL_USER_ADD] =
-        {ROW(USER_ADD, "USER", "ADD", WRITE, ADMIN, ALL), .traits = PROTOCOL_CREATES,
-         .verb = KERNEL_VERB_USER_ADD, .form = FORM(user_add),
+        {ROW(USER_ADD, "USER", "ADD", WRITE, ADMIN, ALL),
+         .traits = PROTOCOL_CREATES | PROTOCOL_SECRETS, .verb = KERNEL_VERB_USER_ADD,
+         .form = FORM(user_add),
          .summary =
              "Adds a user, on all nodes; the secret is stored hashed. POOLS and HOLDERS limit what "
              "the user sees and does, MAX_VALUES what it holds. Not for anonymous clients",
@@ -535,8 +539,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                             .method = "GET", .path = "/v1/users", .reply = "UserPage",
                             .example = "USER LIST"},
     [PROTOCOL_USER_SET] =
-        {ROW(USER_SET, "USER", "SET", WRITE, ADMIN, ALL), .verb = KERNEL_VERB_USER_SET,
-         .form = FORM(user_set),
+        {ROW(USER_SET, "USER", "SET", WRITE, ADMIN, ALL), .traits = PROTOCOL_SECRETS,
+         .verb = KERNEL_VERB_USER_SET, .form = FORM(user_set),
          .summary = "Changes a user; a new secret closes its connections. POOLS * and HOLDERS * "
                     "remove a limit, MAX_VALUES 0 the quota. Not for anonymous clients",
          .method = "PATCH", .path = "/v1/users/{name}", .reply = "Done",

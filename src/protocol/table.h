@@ -59,6 +59,8 @@ enum protocol_trait {
     PROTOCOL_FOLLOW = 1 << 16,   /* the command line can follow it */
     PROTOCOL_STALE = 1 << 17, /* after READONLY also a node that does not own the log answers it */
     PROTOCOL_ANYWHERE = 1 << 18, /* every node answers it, whether it owns the log or not */
+    PROTOCOL_SECRETS = 1 << 19,  /* its words contain a secret: the server wipes them */
+    PROTOCOL_WATCH = 1 << 20, /* the command line can repeat it though it is about the connection */
 };
 
 /* How an argument is written. */

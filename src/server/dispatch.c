@@ -280,8 +280,7 @@ static enum server_step dispatch_good(struct server_connection *connection,
  * refused before it was parsed. */
 static void secrets_wipe(const struct protocol_command *row, const struct tn_bytes *argv,
                          uint32_t argc) {
-    bool has_secret = row != NULL ? row->id == PROTOCOL_USER_ADD || row->id == PROTOCOL_USER_SET ||
-                                        row->id == PROTOCOL_AUTH || row->id == PROTOCOL_HELLO
+    bool has_secret = row != NULL ? protocol_command_has(row, PROTOCOL_SECRETS)
                                   : argc > 0 && protocol_word_is(argv[0], "USER", 4);
     for (uint32_t i = 1; has_secret && i < argc; i++) {
         if (argv[i].len > 0) {

@@ -629,11 +629,6 @@ void fakelog_batch_set_now(struct fakelog *log, unsigned n, uint64_t now_ms) {
     log->batches[n].batch.now_ms = now_ms;
 }
 
-void fakelog_batch_set_verb(struct fakelog *log, unsigned n, uint8_t verb) {
-    assert_true(n < log->batch_count);
-    ((uint8_t *)(uintptr_t)log->batches[n].batch.payload)[sizeof(uint32_t)] = verb;
-}
-
 void fakelog_set_shard(struct fakelog *log, uint64_t shard) {
     log->shard = shard;
 }

@@ -86,8 +86,6 @@ void fakelog_snapshot_gate_wait(struct fakelog *log);
 
 /* Between two engines: another time on the n-th stored batch; the shard that load tells of. */
 void fakelog_batch_set_now(struct fakelog *log, unsigned n, uint64_t now_ms);
-/* The verb of the first command in it. */
-void fakelog_batch_set_verb(struct fakelog *log, unsigned n, uint8_t verb);
 void fakelog_set_shard(struct fakelog *log, uint64_t shard);
 /* Every load from now on passes over this many LSNs. */
 void fakelog_set_skips(struct fakelog *log, uint64_t count);

@@ -10,6 +10,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "engine/payload.h"
 #include "sim/world.h"
 
 struct reading {
@@ -112,14 +113,11 @@ static void command(struct reading *reading, uint64_t now_ms, struct tn_bytes by
 
 static enum tn_status batch(void *ctx, const struct log_batch *b) {
     struct reading *reading = ctx;
-    uint32_t at = 0;
+    struct engine_payload payload = engine_payload_of(b->payload, b->len);
     assert_true(b->first_lsn > reading->lsn);
     for (uint32_t i = 0; i < b->count; i++) {
-        uint32_t len = tn_load32(b->payload + at);
         reading->lsn = b->first_lsn + i;
-        at += (uint32_t)sizeof(uint32_t);
-        command(reading, b->now_ms, tn_bytes_of(b->payload + at, len));
-        at += len;
+        command(reading, b->now_ms, engine_payload_next(&payload));
     }
     return TN_OK;
 }

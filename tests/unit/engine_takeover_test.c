@@ -2,6 +2,7 @@
  * way leaves behind. */
 #include "unit/engine_world.h"
 
+#include "engine/payload.h"
 #include "kernel/kernel.h"
 
 #define DAY_MS 86400000u
@@ -299,7 +300,9 @@ static void a_log_that_was_lost_and_is_owned_again_is_led_anew(void **state) {
 }
 
 static uint8_t verb_of(struct world *world, unsigned n) {
-    return fakelog_batch(world->log, n).payload[sizeof(uint32_t)];
+    struct log_batch batch = fakelog_batch(world->log, n);
+    struct engine_payload payload = engine_payload_of(batch.payload, batch.len);
+    return engine_payload_next(&payload).at[0]; /* its first byte: kernel/command.h */
 }
 
 /* The limits could let a line be served, to clients that are not there. */

@@ -119,7 +119,32 @@ static bool traits_fit(const struct protocol_command *row) {
            implies(has(row, PROTOCOL_PROGRAMS), write && row->role == PROTOCOL_ADMIN) &&
            implies(has(row, PROTOCOL_OWN_LEASE), row->subject == PROTOCOL_OF_LEASE) &&
            implies(has(row, PROTOCOL_STATE_ONLY), read && row->subject == PROTOCOL_OF_SENSOR) &&
-           implies(has(row, PROTOCOL_CLI), session);
+           implies(has(row, PROTOCOL_CLI), session) &&
+           implies(binds(row, PROTOCOL_B_SECRET), has(row, PROTOCOL_SECRETS)) &&
+           implies(has(row, PROTOCOL_WATCH), has(row, PROTOCOL_CLI));
+}
+
+static bool has_argument(const struct protocol_command *row, const char *name) {
+    for (uint32_t i = 0; i < row->form.count; i++) {
+        if (strcmp(row->form.arguments[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Commands about the connection bind nothing, so those with a password are known by its name. */
+static void every_row_with_a_secret_says_so(void **state) {
+    unsigned secrets = 0;
+    (void)state;
+    for (uint32_t i = 0; i < PROTOCOL_COMMANDS; i++) {
+        const struct protocol_command *row = &protocol_table[i];
+        if (has_argument(row, "password") || has_argument(row, "secret")) {
+            secrets += has(row, PROTOCOL_SECRETS);
+            assert_true(has(row, PROTOCOL_SECRETS));
+        }
+    }
+    assert_int_equal(secrets, 3); /* AUTH, USER ADD and USER SET; HELLO takes any words */
 }
 
 /* What HTTP reads of a row is said only where there is a route to which it applies. */
@@ -150,6 +175,7 @@ int main(void) {
         cmocka_unit_test(every_row_has_exactly_one_handler_and_it_is_of_the_rows_kind),
         cmocka_unit_test(every_row_has_a_subject_and_its_arguments_name_it),
         cmocka_unit_test(no_row_for_administrators_is_open_to_limited_ones_by_mistake),
+        cmocka_unit_test(every_row_with_a_secret_says_so),
         cmocka_unit_test(the_traits_of_every_row_agree_with_its_kind_forms_and_routes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
