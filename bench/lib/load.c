@@ -87,6 +87,7 @@ double load_percentile_us(const struct load_histogram *histogram, double part) {
 void load_note(struct load_histogram *histogram, uint64_t ns) {
     histogram->of[bucket_of(ns)]++;
     histogram->count++;
+    histogram->longest_ns = ns > histogram->longest_ns ? ns : histogram->longest_ns;
 }
 
 /* ---- Replies ---- */

@@ -48,6 +48,7 @@ struct load_script {
 #define LOAD_BUCKETS 640u
 struct load_histogram {
     uint64_t count;
+    uint64_t longest_ns;
     uint64_t of[LOAD_BUCKETS];
 };
 void load_note(struct load_histogram *histogram, uint64_t ns);

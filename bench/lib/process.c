@@ -112,16 +112,30 @@ static void certificates_make(char *program, char certificate[PATH_BYTES], char 
 }
 
 struct process process_tenure(const char *name) {
+    return process_tenure_set(name, NULL, NULL);
+}
+
+struct process process_tenure_set(const char *name, const char *option, const char *value) {
+    char more[2][PATH_BYTES] = {"", ""};
     char program[PATH_BYTES], data[PATH_BYTES], port[PATH_BYTES];
     snprintf(program, sizeof program, "%s/tenured", build);
     snprintf(data, sizeof data, "%s/%s", run, name);
     snprintf(port, sizeof port, "%s/%s.port", run, name);
     char certificate[PATH_BYTES], key[PATH_BYTES];
     certificates_make(program, certificate, key);
-    char *argv[] = {program,       "--data",         data,          "--listen",
-                    "127.0.0.1:0", "--http",         "127.0.0.1:0", "--port-file",
-                    port,          "--tls-listen",   "127.0.0.1:0", "--tls-cert-file",
-                    certificate,   "--tls-key-file", key,           NULL};
+    if (option != NULL) {
+        snprintf(more[0], sizeof more[0], "%s", option);
+        snprintf(more[1], sizeof more[1], "%s", value);
+    }
+    char *argv[] = {program,       "--data",
+                    data,          "--listen",
+                    "127.0.0.1:0", "--http",
+                    "127.0.0.1:0", "--port-file",
+                    port,          "--tls-listen",
+                    "127.0.0.1:0", "--tls-cert-file",
+                    certificate,   "--tls-key-file",
+                    key,           option != NULL ? more[0] : NULL,
+                    more[1],       NULL};
     struct process process = {.id = process_spawn(name, argv)};
     FILE *file = fopen(port, "re"); /* it appears whole */
     for (; file == NULL; file = fopen(port, "re")) {

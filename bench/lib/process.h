@@ -20,6 +20,8 @@ const char *process_directory(void);
 
 /* tenured of the build that this program belongs to, with its defaults. */
 struct process process_tenure(const char *name);
+/* With one more setting: an option and its argument. */
+struct process process_tenure_set(const char *name, const char *option, const char *value);
 /* redis-server, with a log that is synced before every reply, or with nothing on disk at all. False:
  * it is not installed. */
 bool process_redis(const char *name, bool durable, struct process *ret_process);
