@@ -161,7 +161,9 @@ static void commit_gathered(struct engine *engine) {
 
 /* Called after a request was enqueued, with submit_lock held. True: the batch can wait for more. */
 static bool commit_gathers(struct engine *engine, bool later) {
-    engine->gathering = (later || engine->gathering) && !engine->options.no_threads &&
+    bool hurry = atomic_load_explicit(&engine->hurry, memory_order_relaxed);
+    atomic_store_explicit(&engine->hurry, false, memory_order_relaxed);
+    engine->gathering = (later || engine->gathering) && !hurry && !engine->options.no_threads &&
                         engine->filling->waiters == 0 && engine->filling->count < COMMIT_GATHER_MAX;
     return engine->gathering;
 }

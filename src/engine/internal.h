@@ -211,6 +211,8 @@ struct engine {
     _Atomic bool busy; /* a request waits or is being committed */
     /* Releases in the filling batch, less the requests for values after them. */
     _Atomic uint32_t freeing;
+    /* A refused command comes next that a release before it makes worth a sync at once (refuse.c). */
+    _Atomic bool hurry;
 
     /* The leader's own. */
     _Alignas(ENGINE_LINE) engine_park_word appended; /* enum append_state */

@@ -21,7 +21,9 @@
  * has is not waited for.
  *
  * An attempt that comes after a release in the filling batch would be granted in the same sync. One
- * attempt for each such release is logged, although the state refuses it. */
+ * attempt for each such release is logged, although the state refuses it. The batch is committed at once then,
+ * and not when the caller has no more requests: while clients are refused, that can take long, and nothing
+ * of it is for the log. */
 #include "base/hash.h"
 #include "engine/internal.h"
 
@@ -102,7 +104,11 @@ bool engine_refuses(struct engine *engine, const struct kernel_command *command,
         return false; /* the log was lost meanwhile */
     }
     refuse_learn(place, refused);
-    if (!refused || refuse_hopes(engine, command)) {
+    if (refused && refuse_hopes(engine, command)) {
+        atomic_store_explicit(&engine->hurry, true, memory_order_relaxed);
+        return false;
+    }
+    if (!refused) {
         return false;
     }
     atomic_fetch_add_explicit(&engine->refusals, 1, memory_order_relaxed);

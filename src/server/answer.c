@@ -85,18 +85,16 @@ static void answered(struct server_owners *owners, struct server_slot *slot, str
     }
 }
 
-/* True: the engine has halted. */
-static bool answers_run(struct server_owners *owners) {
+static void answers_run(struct server_owners *owners) {
     struct ready ready = {.end = &ready.first};
-    bool halted = false;
     uint64_t now_ns = uv_hrtime();
+    owners->answers->running = true;
     server_users_look(owners); /* before any client is told of a change */
     struct parked_answer *parked = server_parked_take(owners->parked);
     uint32_t tail = server_slots_tail(owners->slots);
     struct server_slot *slot;
     while ((slot = server_slots_next(owners->slots, tail)) != NULL) {
-        enum tn_result code = slot->request.result.code;
-        halted = halted || code == TN_R_HALTED;
+        owners->answers->halted |= slot->request.result.code == TN_R_HALTED;
         if (!slot->may_wait || !server_parked_add(owners->parked, slot)) {
             answered(owners, slot, &ready, now_ns);
         }
@@ -107,15 +105,22 @@ static bool answers_run(struct server_owners *owners) {
     ready_run(&ready);
     parked_leaves_collect(owners->parked);
     parked_leaves_submit(owners->parked);
-    return halted;
+    owners->answers->running = false;
+}
+
+/* The loop has been woken for them, too: on_completed follows, and ends the server if it must. */
+void server_answers_look(struct server_owners *owners) {
+    if (!owners->answers->running && server_slots_tail(owners->slots) != owners->slots->done_head) {
+        answers_run(owners);
+    }
 }
 
 static void on_completed(uv_async_t *async) {
     struct server_owners *owners = async->data;
-    bool halted = answers_run(owners);
+    answers_run(owners);
     schedule_run_waiting(owners->schedule);
     server_http_wake(owners);
-    if (halted) {
+    if (owners->answers->halted) {
         server_stop(owners, 1);
     } else {
         server_stop_check(owners);

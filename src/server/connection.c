@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "server/access.h"
+#include "server/answer.h"
 #include "server/buffers.h"
 #include "server/client.h"
 #include "server/count.h"
@@ -289,6 +290,12 @@ static void read_some(void *owner, const uint8_t *data, ssize_t count) {
             server_connection_close(connection);
         }
         return;
+    }
+    if (connection->transport.tls == NULL) { /* TLS decrypts all connections into one buffer */
+        server_answers_look(connection->client.owners);
+        if (connection->closing) {
+            return;
+        }
     }
     connection->active_ms = uv_now(connection->client.owners->loop);
     connection->client.begun_ns = uv_hrtime();
