@@ -25,6 +25,8 @@ static void print_bounds(FILE *out, const struct config_row *row) {
         (void)fprintf(out, "`file`, `admin`");
     } else if (row->type == CONFIG_FENCING) {
         (void)fprintf(out, "`timed`, `proven`");
+    } else if (row->type == CONFIG_CURRENCY) {
+        (void)fprintf(out, "`local`, `quorum`");
     } else if (row->type == CONFIG_FORM) {
         (void)fprintf(out, "`logfmt`, `json`");
     } else if (row->type == CONFIG_CONTAINMENT) {

@@ -241,6 +241,8 @@ bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_
         return word_parse(text, "file", "admin", ret_number, reason);
     case CONFIG_FENCING:
         return word_parse(text, "timed", "proven", ret_number, reason);
+    case CONFIG_CURRENCY:
+        return word_parse(text, "local", "quorum", ret_number, reason);
     case CONFIG_FLAG:
         return word_parse(text, "no", "yes", ret_number, reason);
     case CONFIG_DURATION:

@@ -41,6 +41,11 @@ enum tn_result engine_authority_read(const struct engine *engine, enum engine_re
     return refusal;
 }
 
+bool engine_authority_confirms(const struct engine *engine) {
+    struct log *log = engine->log;
+    return log->verbs->confirm == NULL || engine_delivering(engine) || log->verbs->confirm(log);
+}
+
 bool engine_authority_mark(struct kernel_lease_view *view, uint64_t clock_ms) {
     bool claims = view->state == KERNEL_RESERVED || view->state == KERNEL_ACTIVE ||
                   view->state == KERNEL_OFFLINE;

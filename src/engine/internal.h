@@ -282,6 +282,9 @@ struct engine {
 enum tn_result engine_authority(const struct engine *engine);
 /* The same for a read in this mode. Called before and after the read. */
 enum tn_result engine_authority_read(const struct engine *engine, enum engine_read_mode mode);
+/* After a look that engine_authority_read allows: whether the log confirms that it is ours, if it is asked for
+ * that. Inside a callback nothing is asked: it must not wait. */
+bool engine_authority_confirms(const struct engine *engine);
 /* False if the engine has halted: its state and its files must no longer be used. */
 bool engine_authority_sound(const struct engine *engine);
 /* Shows a lease as OVERDUE if `clock_ms` has reached its deadline. True: it has. */

@@ -80,6 +80,9 @@ static enum tn_result read_at_once(struct engine *engine, enum engine_read_mode 
     if (verdict != TN_R_OK) {
         return verdict; /* the log was lost while the reader looked */
     }
+    if (mode != ENGINE_READ_STALE && !engine_authority_confirms(engine)) {
+        return TN_R_MASTERDOWN;
+    }
     return again && mode == ENGINE_READ_NOWAIT ? TN_R_NOT_YET : TN_R_OK;
 }
 
@@ -109,7 +112,7 @@ static enum tn_result read_owned(struct engine *engine, engine_reader *reader, v
         enum tn_result verdict = read_current(engine, reader, ctx);
         enum tn_result after = engine_authority_read(engine, ENGINE_READ_CURRENT);
         if (after == TN_R_OK && verdict != TN_R_MASTERDOWN) {
-            return verdict;
+            return engine_authority_confirms(engine) ? verdict : TN_R_MASTERDOWN;
         }
         if (again || !read_wait_owned(engine)) {
             return after != TN_R_OK ? after : verdict;

@@ -103,6 +103,9 @@ bool engine_refuses(struct engine *engine, const struct kernel_command *command,
     if (refused && engine_authority_read(engine, ENGINE_READ_NOWAIT) != TN_R_OK) {
         return false; /* the log was lost meanwhile */
     }
+    if (refused && !engine_authority_confirms(engine)) {
+        return false;
+    }
     refuse_learn(place, refused);
     if (refused && refuse_hopes(engine, command)) {
         atomic_store_explicit(&engine->hurry, true, memory_order_relaxed);

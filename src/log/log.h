@@ -103,6 +103,10 @@ struct log_verbs {
                            struct log_error *error);
     /* Whether the log is surely ours at this moment, from any thread. NULL: from lead on, always. */
     bool (*owned)(const struct log *log);
+    /* Whether the log is ours at a moment within this call, as those know who share it: for readers to whom a
+     * clock is not enough. From any thread but the log's own; may wait for half a second. True at once if
+     * the log's user has not asked for that. NULL: the clock has to do, or nobody else can own it. */
+    bool (*confirm)(struct log *log);
     /* In boot time: until when the log is surely ours, if nothing is renewed; from any thread. 0: it is not.
      * NULL: for ever. */
     uint64_t (*owned_until)(const struct log *log);

@@ -89,6 +89,7 @@ static struct replica_options options_of(const struct node *node) {
         .config_digest = config_cluster_digest(config),
         .state_version = KERNEL_STATE_VERSION,
         .leader_ttl_ms = (uint32_t)config_number(config, CONFIG_LEADER_TTL),
+        .confirm_reads = config_number(config, CONFIG_READS) != 0,
         .etcd_log_bytes = config_number(config, CONFIG_ETCD_LOG_BYTES),
         .etcd_quota_bytes = config_number(config, CONFIG_ETCD_QUOTA),
         .no_compact = config_number(config, CONFIG_ETCD_COMPACT) == 0,

@@ -426,6 +426,7 @@ static const struct log_verbs replica_verbs = {
     .lead = replica_lead,
     .owned = replica_owned,
     .owned_until = replica_owned_until,
+    .confirm = replica_confirm,
     .succession = replica_succession,
     .note_get = replica_note_get,
     .note_put = replica_note_put,

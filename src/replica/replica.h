@@ -129,6 +129,7 @@ struct replica_options {
     uint32_t leader_ttl_ms;    /* T (2000) */
     uint64_t etcd_log_bytes;   /* bytes of batches kept in etcd (256 MiB) */
     uint64_t etcd_quota_bytes; /* quota of etcd's database; 0: not judged */
+    bool confirm_reads;        /* log_verbs.confirm asks etcd */
     bool no_compact;           /* etcd is shared with others: never compact it */
 
     bool init;     /* --cluster-init: begin the cluster with this directory */

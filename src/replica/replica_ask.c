@@ -1,5 +1,6 @@
-/* Requests of other threads that need etcd: notes, and forgetting a node. The request is on the stack of
- * the thread that waits for it; the log's thread sends it and tells the end.
+/* Requests of other threads that need etcd: notes, forgetting a node, and whether the log is ours.
+ * The request is on the stack of the thread that waits for it; the log's thread sends it and tells the
+ * end.
  *
  * A note is put by a swap of the head, an append or a renewal that is made for it: so only the owner can
  * put one, and what a deposed owner sends late changes nothing. */
@@ -125,9 +126,9 @@ void replica_ask_end(struct replica *r) {
     }
 }
 
-static enum tn_status ask_wait(struct replica_ask *ask) {
+static enum tn_status ask_wait(struct replica_ask *ask, uint64_t ms) {
     struct replica *r = ask->replica;
-    ask->until_ms = r->os->clock_boot_ms(r->os->ctx) + REPLICA_ASK_MS;
+    ask->until_ms = r->os->clock_boot_ms(r->os->ctx) + ms;
     replica_lock(r);
     if (r->stop || !r->has_thread) {
         replica_unlock(r);
@@ -163,7 +164,7 @@ enum tn_status replica_note_get(struct log *log, const char *name, uint8_t *out,
     if (!ask_key(&ask, "note", name, REPLICA_NOTE_NAME_MAX)) {
         return TN_INVALID;
     }
-    enum tn_status status = ask_wait(&ask);
+    enum tn_status status = ask_wait(&ask, REPLICA_ASK_MS);
     if (status == TN_OK) {
         *ret_len = (uint32_t)ask.len;
     }
@@ -175,7 +176,7 @@ enum tn_status replica_note_put(struct log *log, const char *name, struct tn_byt
     if (value.len > LOG_NOTE_MAX || !ask_key(&ask, "note", name, REPLICA_NOTE_NAME_MAX)) {
         return TN_INVALID;
     }
-    return ask_wait(&ask);
+    return ask_wait(&ask, REPLICA_ASK_MS);
 }
 
 enum tn_status replica_forget(struct log *log, const char *node) {
@@ -189,5 +190,35 @@ enum tn_status replica_forget(struct log *log, const char *node) {
         known = known || strcmp(ask.replica->nodes[i].name, node) == 0;
     }
     replica_unlock(ask.replica);
-    return known ? ask_wait(&ask) : TN_NOTFOUND;
+    return known ? ask_wait(&ask, REPLICA_ASK_MS) : TN_NOTFOUND;
+}
+
+/* The epoch of this lead; false: there is none. */
+static bool lead_epoch(struct replica *r, uint64_t *ret_epoch) {
+    replica_lock(r);
+    bool leads = r->takes;
+    *ret_epoch = r->lead_epoch;
+    replica_unlock(r);
+    return leads;
+}
+
+/* No other node has taken the log over while the head has our epoch. */
+bool replica_confirm(struct log *log) {
+    struct replica *r = replica_of(log);
+    uint8_t value[REPLICA_HEAD_BYTES];
+    struct replica_head head;
+    struct replica_ask ask = {.replica = r,
+                              .kind = REPLICA_ASK_GET,
+                              .key = replica_key_of(r, "head"),
+                              .out = value,
+                              .max = sizeof value};
+    uint64_t before = 0;
+    uint64_t after = 0;
+    if (!r->options.confirm_reads) {
+        return true;
+    }
+    return lead_epoch(r, &before) && ask_wait(&ask, REPLICA_CALL_MS) == TN_OK &&
+           replica_head_decode(tn_bytes_of(value, ask.len), &head) == TN_OK &&
+           head.epoch == before && (head.flags & REPLICA_RESIGNED) == 0 && lead_epoch(r, &after) &&
+           after == before;
 }

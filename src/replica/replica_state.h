@@ -342,6 +342,7 @@ void replica_ask_finish(struct replica_ask *ask, enum tn_status status);
 enum tn_status replica_note_get(struct log *log, const char *name, uint8_t *out, uint32_t room,
                                 uint32_t *ret_len);
 enum tn_status replica_note_put(struct log *log, const char *name, struct tn_bytes value);
+bool replica_confirm(struct log *log);
 void replica_ask_turn(struct replica *r);
 void replica_ask_end(struct replica *r); /* Ends all of them, when the log is closed. */
 

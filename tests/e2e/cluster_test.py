@@ -172,6 +172,30 @@ class Declared(unittest.TestCase):
             node.start()
 
 
+class Reads(unittest.TestCase):
+    """The owner cannot ask etcd, and its own time lasts."""
+
+    def answer(self, *flags):
+        cluster = Cluster("a", "--leader-ttl", "60", *flags)
+        self.addCleanup(cluster.remove)
+        client = cluster.owner().client()
+        client.execute_command(*POOL)
+        self.assertIn("p", str(client.execute_command("POOL", "INFO", "p")))
+        cluster.etcd.process.send_signal(signal.SIGSTOP)
+        try:
+            return str(client.execute_command("POOL", "INFO", "p"))
+        except redis.ResponseError as error:
+            return str(error)
+        finally:
+            cluster.etcd.process.send_signal(signal.SIGCONT)
+
+    def test_by_default_the_owner_reads_by_its_clock(self):
+        self.assertNotIn("MASTERDOWN", self.answer())
+
+    def test_with_quorum_the_owner_asks_etcd_each_time(self):
+        self.assertIn("MASTERDOWN", self.answer("--reads", "quorum"))
+
+
 # Says who runs; a second one beside it would say so.
 SENSOR = """
 import os, socket, sys, time

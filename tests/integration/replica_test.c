@@ -47,6 +47,7 @@ static void node_open(unsigned n, bool init) {
                                       .node = node->name,
                                       .advertise = node->address,
                                       .state_version = KERNEL_STATE_VERSION,
+                                      .confirm_reads = true,
                                       .init = init,
                                       .notice = tell,
                                       .notice_ctx = node};
@@ -233,9 +234,12 @@ static void notes_and_nodes_are_known_to_all(void **state) {
 static void a_leader_gives_the_log_up_and_another_takes_it(void **state) {
     (void)state;
     struct rnode *leader = leader_wait();
+    assert_true(leader->log->verbs->confirm(leader->log));
     assert_int_equal(engine_follow(leader->engine), TN_OK);
     struct rnode *next = leader_wait();
     assert_ptr_not_equal(next, leader);
+    assert_false(leader->log->verbs->confirm(leader->log));
+    assert_true(next->log->verbs->confirm(next->log));
     alloc();
     states_check();
 }
