@@ -1,4 +1,4 @@
-/* What tests of the engine share: commands, answers with room for values, directories. */
+/* Helpers for tests of the engine: commands, answers with room for values, directories. */
 #ifndef TESTS_LIB_ENGINEKIT_H
 #define TESTS_LIB_ENGINEKIT_H
 
@@ -22,7 +22,7 @@ struct ekit_answer {
 /* Small tables, so that many engines can be opened quickly. */
 void ekit_limits_small(struct engine_options *options);
 
-/* A copy of a command with all that it borrows. */
+/* Copies a command together with all bytes that it borrows. */
 void ekit_command_copy(struct ekit_command *out, const struct kernel_command *command);
 
 /* Commands. `opid` may be NULL. All have operator rights. */
@@ -32,7 +32,7 @@ const struct ekit_command *ekit_pool_sticky(struct ekit_command *out, const char
                                             uint64_t hi, uint64_t lease_s);
 const struct ekit_command *ekit_alloc(struct ekit_command *out, const char *name,
                                       const char *holder, uint32_t count, const char *opid);
-/* With `meta_len` bytes of metadata. */
+/* An allocation with `meta_len` bytes of metadata. */
 const struct ekit_command *ekit_alloc_large(struct ekit_command *out, const char *name,
                                             const char *holder, uint32_t count, const char *opid,
                                             uint32_t meta_len);
@@ -41,37 +41,37 @@ const struct ekit_command *ekit_release(struct ekit_command *out, const struct k
 const struct ekit_command *ekit_touch(struct ekit_command *out, const struct kernel_result *lease,
                                       const char *meta);
 
-/* Executes, and gives the answer room for values. */
+/* Executes a command; the answer has room for values. */
 enum tn_result ekit_run(struct engine *engine, const struct ekit_command *command,
                         struct ekit_answer *answer);
-/* The same, and the answer must be OK. */
+/* As ekit_run; the answer must be OK. */
 void ekit_run_ok(struct engine *engine, const struct ekit_command *command,
                  struct ekit_answer *answer);
 
 uint64_t ekit_hash(struct engine *engine);
-/* Of what an event says, but for its id. */
+/* Digest of an event without its id. */
 uint64_t ekit_event_digest(const struct engine_event *event);
-/* Every invariant of the kernel holds. */
+/* Checks every invariant of the kernel. */
 void ekit_check(struct engine *engine);
 
-/* A directory of its own under TMPDIR, removed with everything in it by ekit_dir_remove. */
+/* Makes a new directory under TMPDIR; ekit_dir_remove removes it with everything in it. */
 void ekit_dir_make(char out[128]);
 void ekit_dir_remove(const char *dir);
 
 /* Opens and leads. */
 enum tn_status ekit_try(const struct engine_options *options, struct engine **ret_engine,
                         struct log_error *error);
-/* The same; fails the test with the error if it cannot. */
+/* As ekit_try; a failure fails the test with the error. */
 struct engine *ekit_open(const struct engine_options *options);
-/* The same over a log in a directory. Its os and whether it has a thread follow the options; events,
- * if any are kept, are kept beside it. */
+/* As ekit_open, over a log in a directory. The log's os, and whether it has a thread, follow the
+ * options; events, if they are kept, are kept next to the log. */
 struct engine *ekit_open_local(const struct engine_options *options,
                                const struct log_local_options *local);
 enum tn_status ekit_try_local(const struct engine_options *options,
                               const struct log_local_options *local, struct engine **ret_engine,
                               struct log_error *error);
 
-/* Waits until `met` says yes; fails the test if that takes EKIT_PATIENCE_MS. */
+/* Waits until `met` returns true; fails the test if that takes longer than EKIT_PATIENCE_MS. */
 #define EKIT_PATIENCE_MS 20000u
 void ekit_wait(bool (*met)(void *ctx), void *ctx);
 

@@ -1,5 +1,6 @@
-/* Members of a real etcd, for tests: Debian's etcd-server on loopback, in a temporary directory and on
- * free ports. Members die with the test. Waiting has no limit of its own: the test's limit ends it. */
+/* Members of a real etcd, for tests: Debian's etcd-server on loopback, in a temporary directory and
+ * on free ports. Members die with the test. Waiting has no limit of its own: the test's limit ends
+ * it. */
 #ifndef TESTS_LIB_ETCDKIT_H
 #define TESTS_LIB_ETCDKIT_H
 
@@ -12,8 +13,8 @@
 
 struct etcdkit_options {
     unsigned members;        /* 1 to ETCDKIT_MEMBERS */
-    const char *arguments;   /* more of them, between spaces; or NULL */
-    const char *client_host; /* for client URLs; NULL: http://127.0.0.1 */
+    const char *arguments;   /* more arguments, separated by spaces; or NULL */
+    const char *client_host; /* host in client URLs; NULL: http://127.0.0.1 */
 };
 
 struct etcdkit {
@@ -27,14 +28,15 @@ struct etcdkit {
     const char *urls[ETCDKIT_MEMBERS];
 };
 
-/* Starts the members and returns at once; a client waits for them. */
+/* Starts the members and returns at once; a client waits for the members. */
 void etcdkit_open(struct etcdkit *kit, const struct etcdkit_options *options);
-/* The same in a directory that is there already; it is removed at the end. */
+/* As etcdkit_open, in a directory that exists already; the directory is removed at the end. */
 void etcdkit_open_in(struct etcdkit *kit, const struct etcdkit_options *options, const char *dir);
 void etcdkit_close(struct etcdkit *kit);
 
 void etcdkit_start(struct etcdkit *kit, unsigned member);
-void etcdkit_kill(struct etcdkit *kit, unsigned member); /* SIGKILL, and waits for its end */
+/* Sends SIGKILL and waits until the member has ended. */
+void etcdkit_kill(struct etcdkit *kit, unsigned member);
 void etcdkit_pause(struct etcdkit *kit, unsigned member);
 void etcdkit_resume(struct etcdkit *kit, unsigned member);
 
@@ -52,7 +54,7 @@ void etcdkit_ctl(const struct etcdkit *kit, const char *arguments);
 
 #define ETCDKIT_VALUES 64u
 
-/* What an answer said, copied. */
+/* A copy of an answer. */
 struct etcdkit_reply {
     bool done;
     enum etcd_outcome outcome;
@@ -63,39 +65,40 @@ struct etcdkit_reply {
     struct etcd_header header;
     struct etcd_status status; /* without its version */
     char version[32];
-    /* All keys found, by a range or by the gets of a transaction, in order; values are cut. */
+    /* All keys found, by a range or by the gets of a transaction, in order; long values are
+     * truncated. */
     unsigned count;
     int64_t total;
     bool more;
     int64_t deleted;
     struct {
         char key[64], value[64];
-        uint64_t len; /* of the whole value */
+        uint64_t len; /* length of the whole value */
         int64_t mod_revision, version;
     } kvs[ETCDKIT_VALUES];
 };
 
 void etcdkit_done(void *ctx, const struct etcd_answer *answer); /* ctx: struct etcdkit_reply */
 
-/* Steps until the call is over. */
+/* Steps until the call has ended. */
 void etcdkit_wait(struct etcd *etcd, const struct etcdkit_reply *reply);
 void etcdkit_wait_until(struct etcd *etcd, bool (*met)(void *ctx), void *ctx);
 uint64_t etcdkit_now(void);
 
-/* One call, with this many milliseconds to its deadline. */
+/* Makes one call, with `ms` milliseconds until its deadline. */
 void etcdkit_call(struct etcd *etcd, const struct etcd_request *request, uint64_t ms,
                   struct etcdkit_reply *ret_reply);
-/* The same again and again until etcd answers: for reads and writes that may be repeated. */
+/* Repeats the call until etcd answers: for reads and writes that may be repeated. */
 void etcdkit_call_surely(struct etcd *etcd, const struct etcd_request *request,
                          struct etcdkit_reply *ret_reply);
 
 struct tn_bytes etcdkit_text(const char *text);
 void etcdkit_put(struct etcd *etcd, const char *key, const char *value,
                  struct etcdkit_reply *ret_reply);
-/* If `key` has the value `was` (NULL: is absent), it becomes `value`; otherwise it is read. */
+/* If `key` has the value `was` (NULL: is absent), writes `value`; otherwise reads the key. */
 void etcdkit_swap(struct etcd *etcd, const char *key, const char *was, const char *value,
                   uint64_t ms, struct etcdkit_reply *ret_reply);
-/* All keys that begin with this. */
+/* Reads all keys that begin with `prefix`. */
 void etcdkit_range(struct etcd *etcd, const char *prefix, struct etcdkit_reply *ret_reply);
 
 #endif

@@ -1,4 +1,5 @@
-/* Random requests to etcd over a few keys, from a seed: to be given to two implementations. */
+/* Random requests to etcd over a few keys, from a seed: two implementations can be given the same
+ * requests. */
 #ifndef TESTS_LIB_ETCDSCRIPT_H
 #define TESTS_LIB_ETCDSCRIPT_H
 
@@ -17,8 +18,8 @@ struct etcdscript {
 
 void etcdscript_begin(struct etcdscript *script, uint64_t seed);
 
-/* The next request; what it points to stays until the next one. The revision is that of the store now:
- * revisions that are asked for lie around it. */
+/* The next request; what it borrows stays valid until the call after. `revision` is the current one
+ * of the store: requests for past or future revisions use numbers near it. */
 const struct etcd_request *etcdscript_next(struct etcdscript *script, int64_t revision);
 
 #endif

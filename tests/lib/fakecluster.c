@@ -131,7 +131,7 @@ static void node_ports(struct node *node, unsigned n) {
     (void)printf("node %u %lu %lu\n", n, resp, http);
 }
 
-/* Every node is told of all, with what each has applied. */
+/* Tells every node about all nodes, with the LSN that each has applied. */
 static void nodes_tell(void) {
     struct log_node all[NODES_MAX];
     for (unsigned i = 0; i < node_count; i++) {

@@ -235,7 +235,7 @@ void fakedisk_sync(struct fake_inode *inode) {
     }
 }
 
-/* Some of it arrives, all of it is called clean: a later sync will not write the rest. */
+/* Some sectors become durable, all are marked clean: a later sync will not write the others. */
 void fakedisk_sync_failed(struct fakedisk *disk, struct fake_inode *inode) {
     for (uint64_t sector = 0; sector < inode->capacity / FAKEOS_SECTOR; sector++) {
         if (inode->dirty[sector] != 0 && fakedisk_coin(disk)) {
@@ -264,7 +264,7 @@ static void inode_copy(struct fake_inode *to, const struct fake_inode *from) {
     to->durable_size = from->durable_size;
 }
 
-/* How much of what was not synced survives: each kind of luck gets its turn. */
+/* How much unsynced data survives: each kind of luck gets its turn. */
 enum luck {
     LUCK_NONE,
     LUCK_ALL,

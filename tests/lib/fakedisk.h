@@ -1,7 +1,7 @@
-/* The disk behind fakeos: contents and names, each twice, as cached and as durable.
+/* The disk behind fakeos: contents and names, each in two versions, cached and durable.
  *
- * What it believes about disks is in fakeos.h, which is what tests use; this is its other half. The
- * caller locks. */
+ * The model of disks is described in fakeos.h, the interface for tests; this file is its other
+ * half. The caller locks. */
 #ifndef TESTS_LIB_FAKEDISK_H
 #define TESTS_LIB_FAKEDISK_H
 
@@ -23,7 +23,7 @@ struct fake_inode {
     uint64_t cached_size;
     uint8_t *durable;
     uint64_t durable_size;
-    uint64_t capacity; /* of both, in bytes: whole sectors, zero behind the size */
+    uint64_t capacity; /* of both buffers, in bytes: whole sectors, zero beyond the size */
     uint8_t *dirty;    /* one byte for each sector */
 };
 
@@ -38,7 +38,8 @@ struct fake_names {
     size_t capacity;
 };
 
-/* A change of a directory that is not durable yet. from is empty for a create, to for a remove. */
+/* A change of a directory that is not durable yet. `from` is empty for a create, `to` for a
+ * remove. */
 struct fake_change {
     char from[FAKEDISK_PATH_BYTES];
     char to[FAKEDISK_PATH_BYTES];
@@ -47,7 +48,7 @@ struct fake_change {
 
 struct fakedisk {
     struct tn_prng prng;
-    uint64_t physical_bytes; /* what it rewrites at once, and can lose at once; 0: one sector */
+    uint64_t physical_bytes; /* unit that it rewrites, and can lose, as a whole; 0: one sector */
     struct fake_inode *inodes;
     size_t inode_count;
     struct fake_names cached;
@@ -58,7 +59,7 @@ struct fakedisk {
 };
 
 void fakedisk_copy(struct fakedisk *to, const struct fakedisk *from);
-/* Only what is there by name now, to walk through at leisure. */
+/* Copies only the current names, so that the caller can walk over them without the lock. */
 void fakedisk_copy_names(struct fakedisk *to, const struct fakedisk *from);
 void fakedisk_free(struct fakedisk *disk);
 
@@ -74,21 +75,21 @@ void fakedisk_rename(struct fakedisk *disk, const char *from, const char *to);
 void fakedisk_remove(struct fakedisk *disk, const char *path);
 void fakedisk_sync_dir(struct fakedisk *disk, const char *path);
 void fakedisk_sync_dir_failed(struct fakedisk *disk, const char *path);
-/* A name that the inode has, or NULL. */
+/* A name of the inode, or NULL if it has none. */
 const char *fakedisk_path_of(const struct fakedisk *disk, int inode);
-/* Takes a name away at once, cached and durable. */
+/* Removes a name at once, from the cached and the durable names. */
 void fakedisk_forget(struct fakedisk *disk, const char *path);
 
 /* Contents. */
 void fakedisk_write(struct fake_inode *inode, const uint8_t *bytes, uint64_t len, uint64_t offset);
-/* Some of its sectors, from the front or here and there; never beyond the end. */
+/* Writes some of the sectors, the first ones or random ones; never beyond the end. */
 void fakedisk_write_partly(struct fakedisk *disk, struct fake_inode *inode, const uint8_t *bytes,
                            uint64_t len, uint64_t offset);
 void fakedisk_resize(struct fake_inode *inode, uint64_t bytes);
 void fakedisk_sync(struct fake_inode *inode);
 void fakedisk_sync_failed(struct fakedisk *disk, struct fake_inode *inode);
 
-/* What was not durable is lost, kept or garbled; what is left is both cached and durable. */
+/* Loses, keeps or garbles whatever is not durable; the result is both cached and durable. */
 void fakedisk_lose(struct fakedisk *disk);
 
 #endif

@@ -165,7 +165,7 @@ unsigned fakeetcd_leader(const struct fakeetcd *fake) {
     return fake->leader;
 }
 
-/* Members other than the leader apply what is new a little later. */
+/* Members other than the leader apply new changes a little later. */
 static void members_apply(struct fakeetcd *fake) {
     for (unsigned i = 0; i < fake->member_count; i++) {
         struct fake_member *member = &fake->members[i];
@@ -260,7 +260,7 @@ static void execute(struct fakeetcd *fake, const struct fake_message *message,
     if (request.verb == ETCD_RANGE && request.range.revision > 0) {
         request.range.revision -= member->offset;
     } else if (request.verb == ETCD_RANGE && request.range.serializable) {
-        request.range.revision = member->applied; /* it knows no better */
+        request.range.revision = member->applied; /* the newest revision that the member knows */
     } else if (request.verb == ETCD_COMPACT) {
         request.revision -= member->offset;
     }
@@ -274,7 +274,7 @@ static void execute(struct fakeetcd *fake, const struct fake_message *message,
     } else {
         fakestore_call(&fake->store, &request, &answer->arena, &answer->answer);
         if (request.verb != ETCD_RANGE || !request.range.serializable) {
-            member->applied = fake->store.revision; /* it answers with what it has applied */
+            member->applied = fake->store.revision; /* it answers from what it has applied */
         } else {
             answer->answer.header.revision = member->applied;
         }
@@ -546,7 +546,7 @@ void fakeetcd_put_back(struct fakeetcd *fake, const struct fakeetcd_copy *copy) 
         fake->members[i].applied = fake->store.revision;
         connections_break(fake, i);
     }
-    /* Calls on their way went to the etcd that is no more. */
+    /* Calls in flight went to the etcd that no longer exists. */
     struct fake_message **at = &fake->messages;
     while (*at != NULL) {
         struct fake_message *message = *at;

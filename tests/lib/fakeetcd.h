@@ -21,16 +21,17 @@
 /* How often, in a thousand calls or messages. */
 struct fakeetcd_faults {
     unsigned lost_call;  /* never arrives */
-    unsigned lost_reply; /* carried out, but the caller is not told */
-    unsigned late_call;  /* arrives up to late_ms_max later: others overtake it */
+    unsigned lost_reply; /* carried out, but the caller gets no answer */
+    unsigned late_call;  /* arrives up to late_ms_max later: other calls overtake it */
     unsigned late_reply;
-    unsigned doubled; /* carried out once more later; the second time nobody is told */
-    unsigned broken;  /* the connection is lost when the call arrives, before or after it is done */
-    unsigned busy;    /* refused: too many requests */
+    unsigned doubled; /* carried out once more later; the second answer goes nowhere */
+    /* The connection is lost when the call arrives, before or after the call is carried out. */
+    unsigned broken;
+    unsigned busy;         /* refused: too many requests */
     unsigned unavailable;  /* answered "unavailable", carried out or not */
-    unsigned stuck_watch;  /* a watch is created and then says nothing */
-    unsigned split;        /* changes of one revision come in two parts */
-    uint32_t delay_ms_max; /* of every message; 0: they arrive at once */
+    unsigned stuck_watch;  /* a watch is created and then reports nothing */
+    unsigned split;        /* changes of one revision arrive in two parts */
+    uint32_t delay_ms_max; /* delay of every message, at most; 0: messages arrive at once */
     uint32_t late_ms_max;
     uint32_t lag_ms_max; /* a member applies a change this much later than the others, at most */
 };
@@ -48,40 +49,42 @@ void fakeetcd_free(struct fakeetcd *fake);
 /* A client that begins with this member. etcd_close frees it. */
 struct etcd *fakeetcd_client(struct fakeetcd *fake, unsigned member);
 
-/* Moves the world's clock; it never goes back. */
+/* Moves the world's clock, which never goes back. */
 void fakeetcd_advance(struct fakeetcd *fake, uint64_t world_ms);
-/* When the world has something to do next; ETCD_NEVER. */
+/* The time at which the world has something to do next; ETCD_NEVER: nothing. */
 uint64_t fakeetcd_next_ms(const struct fakeetcd *fake);
 
 void fakeetcd_set_faults(struct fakeetcd *fake, const struct fakeetcd_faults *faults);
 
 /* ---- Mishaps ---- */
 
-/* A member dies or comes back. Without a majority, writes and linearizable reads wait. When the leader
- * is gone, they wait for 1 to 1.5 s. */
+/* Stops or starts a member. Without a majority, writes and linearizable reads wait. After the
+ * leader has stopped, they wait for 1 to 1.5 s. */
 void fakeetcd_stop(struct fakeetcd *fake, unsigned member);
 void fakeetcd_start(struct fakeetcd *fake, unsigned member);
-/* A member hangs: calls that arrive are looked at when it goes on. */
+/* A member hangs: calls that arrive wait until the member resumes. */
 void fakeetcd_pause(struct fakeetcd *fake, unsigned member);
 void fakeetcd_resume(struct fakeetcd *fake, unsigned member);
-/* A client cannot reach a member any more, or can again. */
+/* Cuts or restores a client's connection to a member. */
 void fakeetcd_cut(struct etcd *client, unsigned member, bool cut);
 unsigned fakeetcd_leader(const struct fakeetcd *fake);
 
-/* The quota is used up: writes are answered "space exceeded". The next `leaks` of them are carried out
- * all the same, as etcd does when the quota runs out under way. */
+/* The quota is used up: writes are answered "space exceeded". The next `leaks` of these writes are
+ * carried out all the same, as etcd does when the quota runs out while writes are in flight. */
 void fakeetcd_set_full(struct fakeetcd *fake, bool full, unsigned leaks);
-/* All members say that they are of this version; "3.4.0-fake" at first. Borrowed. */
+/* The version that all members report; "3.4.0-fake" at first. Borrowed. */
 void fakeetcd_set_version(struct fakeetcd *fake, const char *version);
-/* Writes whose first key has this text in it are refused: permission denied. NULL: none. Borrowed. */
+/* Refuses writes whose first key contains this text: permission denied. NULL: no writes.
+ * Borrowed. */
 void fakeetcd_deny(struct fakeetcd *fake, const char *part);
-/* Somebody else writes: one ETCD_PUT. */
+/* Another client writes: one ETCD_PUT. */
 void fakeetcd_put(struct fakeetcd *fake, const struct etcd_op *put);
 /* Somebody else compacts. */
 void fakeetcd_compact(struct fakeetcd *fake, int64_t revision);
-/* The revisions of this member are larger by this much than those of the others. */
+/* Makes the revisions of this member larger than those of the other members by `by`. */
 void fakeetcd_diverge(struct fakeetcd *fake, unsigned member, int64_t by);
-/* The store as it is now; and back to it, as after a restore from a backup. All connections break. */
+/* Saves the store, and puts a saved store back, as a restore from a backup does. All connections
+ * break. */
 struct fakeetcd_copy *fakeetcd_save(const struct fakeetcd *fake);
 void fakeetcd_put_back(struct fakeetcd *fake, const struct fakeetcd_copy *copy);
 void fakeetcd_copy_free(struct fakeetcd_copy *copy);
@@ -91,7 +94,7 @@ void fakeetcd_copy_free(struct fakeetcd_copy *copy);
 int64_t fakeetcd_revision(const struct fakeetcd *fake);
 /* The value of a key now, borrowed until the next call; false if it does not exist. */
 bool fakeetcd_value(const struct fakeetcd *fake, struct tn_bytes key, struct tn_bytes *ret_value);
-/* Of everything in the store and of everything that has happened: equal for equal runs. */
+/* A hash of everything in the store and of everything that has happened: equal for equal runs. */
 uint64_t fakeetcd_hash(const struct fakeetcd *fake);
 
 #endif

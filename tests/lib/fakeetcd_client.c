@@ -135,7 +135,7 @@ static void watch_end(struct fake_watch *watch, enum etcd_reason reason, int64_t
     watched(ctx, &news);
 }
 
-/* The connection is gone: what was under way on it ends, and the next member is tried. */
+/* The connection is lost: calls in flight on it end, and the next member is tried. */
 static void disconnect(struct fake_client *client) {
     struct fakeetcd *fake = client->fake;
     uint64_t last = client->ids;
@@ -337,7 +337,7 @@ static void watch_look(struct fake_client *client, struct fake_watch *watch) {
     }
 }
 
-/* Is there something to tell that is not on its way yet? */
+/* Whether there is something to report that is not in flight yet. */
 static void watch_plan(struct fake_client *client, struct fake_watch *watch) {
     struct fakeetcd *fake = client->fake;
     const struct fake_member *member = &fake->members[client->member];

@@ -1,4 +1,4 @@
-/* The store of the fake etcd: keys with revisions and history, as etcd's own. */
+/* The store of the fake etcd: keys with revisions and history, like etcd's own. */
 #ifndef TESTS_LIB_FAKEETCD_STORE_H
 #define TESTS_LIB_FAKEETCD_STORE_H
 
@@ -15,9 +15,10 @@ struct fakestore_entry {
 };
 
 struct fakestore {
-    int64_t revision;                 /* 1 when empty, as in etcd */
-    int64_t compacted;                /* revisions below this are gone; 0: none */
-    struct fakestore_entry **history; /* in order; of a revision in order of its operations */
+    int64_t revision;  /* 1 when empty, as in etcd */
+    int64_t compacted; /* revisions below this one are compacted; 0: none */
+    /* In order of revisions, and within a revision in order of operations. */
+    struct fakestore_entry **history;
     size_t history_count, history_capacity;
     struct fakestore_entry **live; /* by key */
     size_t live_count, live_capacity;
@@ -27,8 +28,8 @@ void fakestore_init(struct fakestore *store);
 void fakestore_free(struct fakestore *store);
 void fakestore_copy(struct fakestore *to, const struct fakestore *from);
 
-/* Carries a request out and fills in the answer: outcome, reason, message and what it found, which is
- * in the arena. ETCD_STATUS is not for the store. */
+/* Carries a request out and fills in the answer: outcome, reason, message and the keys found, which
+ * are in the arena. The store does not handle ETCD_STATUS. */
 void fakestore_call(struct fakestore *store, const struct etcd_request *request,
                     struct etcd_arena *arena, struct etcd_answer *answer);
 
@@ -42,7 +43,7 @@ size_t fakestore_find(const struct fakestore *store, int64_t revision);
 bool fakestore_holds(const struct etcd_keys *keys, struct tn_bytes key);
 struct tn_bytes fakestore_key(const struct fakestore_entry *entry);
 struct tn_bytes fakestore_value(const struct fakestore_entry *entry);
-/* NULL if it does not exist. */
+/* NULL if the key does not exist. */
 const struct fakestore_entry *fakestore_get(const struct fakestore *store, struct tn_bytes key);
 uint64_t fakestore_hash(const struct fakestore *store);
 

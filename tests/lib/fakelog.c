@@ -39,7 +39,7 @@ struct fakelog {
     bool open;           /* between load and close */
     bool led;
     bool owned;                          /* atomic for the engine's threads: under the lock */
-    const struct log_follower *follower; /* NULL: nobody has started it */
+    const struct log_follower *follower; /* NULL: not started */
 
     struct log_succession succession;
     void (*on_lead)(void *ctx);
@@ -115,7 +115,8 @@ static void store(struct fakelog *log) {
     log->batch_count++;
 }
 
-/* Decides the pending append and answers it. With the lock held, which is let go for the answer. */
+/* Decides the pending append and answers it. Called with the lock held, which is released during
+ * the answer. */
 static void answer(struct fakelog *log) {
     enum tn_status status = TN_OK;
     while (log->shut) {
@@ -452,7 +453,7 @@ struct fakelog *fakelog_new(void) {
     return log;
 }
 
-/* Of one machine: nobody else can own it. */
+/* A log of one machine, which no other node can own. */
 void fakelog_set_alone(struct fakelog *log) {
     assert_false(log->open);
     log->verbs.owned = NULL;

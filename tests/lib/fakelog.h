@@ -1,8 +1,8 @@
-/* A log in memory that commits when and how the test says.
+/* A log in memory that commits when and how the test decides.
  *
  * It is the engine's log and the test's instrument: it checks the contract (one append at a time,
- * LSNs without gaps, time that never goes back, no append after a failure), it can answer inline, on
- * a thread of its own or only when a gate is opened, and it can fail. What was committed survives
+ * LSNs without gaps, time that never goes back, no append after a failure), it can answer inline,
+ * on a thread of its own or only when a gate is opened, and it can fail. Committed batches survive
  * the engine: the same fakelog can be opened again. */
 #ifndef TESTS_LIB_FAKELOG_H
 #define TESTS_LIB_FAKELOG_H
@@ -16,7 +16,7 @@ struct fakelog;
 struct fakelog *fakelog_new(void);
 void fakelog_free(struct fakelog *log);
 
-/* For the options of an engine; after the engine has closed it, it may be given to another. */
+/* For the options of an engine; after the engine has closed the log, another engine may use it. */
 struct log *fakelog_base(struct fakelog *log);
 struct log_store *fakelog_store(struct fakelog *log);
 
@@ -26,79 +26,84 @@ void fakelog_set_alone(struct fakelog *log);
 /* Answers from a thread of its own instead of inside append. */
 void fakelog_set_threaded(struct fakelog *log, bool threaded);
 
-/* The same, and it says so: the engine need not wait for the answer before it does other things. */
+/* As fakelog_set_threaded, and the log declares it: the engine need not wait for the answer before
+ * it does other things. */
 void fakelog_set_later(struct fakelog *log);
 
-/* While the gate is shut, appends are taken but not answered. */
+/* While the gate is shut, appends are accepted but not answered. */
 void fakelog_gate_shut(struct fakelog *log);
 void fakelog_gate_open(struct fakelog *log);
-/* Waits until an append stands at the gate. */
+/* Waits until an append is at the gate. */
 void fakelog_gate_wait(struct fakelog *log);
 
 /* ---- Ownership. It is owned from the start. ---- */
 
-/* Tells who owns it from now on. Not while an append is under way. */
+/* Sets whether this engine owns the log from now on, and who leads, and tells the follower. Not
+ * while an append is in flight. */
 void fakelog_owner(struct fakelog *log, bool owned, const char *leader);
-/* The same when no append is under way any more. */
+/* As fakelog_owner, but waits until no append is in flight. */
 void fakelog_owner_soon(struct fakelog *log, bool owned, const char *leader);
-/* The same, but only the telling, also while an append is under way. */
+/* Only tells the follower, as fakelog_owner does; also while an append is in flight. */
 void fakelog_tell(struct fakelog *log, bool owned, const char *leader);
 /* Tells a follower the log's time. */
 void fakelog_time(struct fakelog *log, uint64_t now_ms);
-/* The n-th question from now, from 1, whether it is owned is answered with no, once. */
+/* The n-th query from now (from 1) whether the log is owned is answered with no, once. */
 void fakelog_expire_at(struct fakelog *log, unsigned question);
 static inline void fakelog_expire_once(struct fakelog *log) {
     fakelog_expire_at(log, 1);
 }
-/* It is not owned any more, and nobody is told. */
+/* The log is not owned any more, and the follower is not told. */
 void fakelog_expire(struct fakelog *log);
-/* After that: it is owned again, and nobody is told. */
+/* After fakelog_expire: the log is owned again, and the follower is not told. */
 void fakelog_renew(struct fakelog *log);
-/* Another owner commits this batch: stores it and hands it to the follower; what that said. */
+/* Another owner commits this batch: stores the batch and hands it to the follower, whose status it
+ * returns. */
 enum tn_status fakelog_feed(struct fakelog *log, const struct log_batch *batch);
 /* Hands over the n-th stored batch. */
 enum tn_status fakelog_hand(struct fakelog *log, unsigned n);
 
-/* What a new leader is told from now on. */
+/* What the log reports to new leaders from now on. */
 void fakelog_set_succession(struct fakelog *log, const struct log_succession *succession);
-/* Called inside lead, once, before it answers. */
+/* `call` is called inside lead, once, before lead answers. */
 void fakelog_on_lead(struct fakelog *log, void (*call)(void *ctx), void *ctx);
-/* The same inside the next append. */
+/* `call` is called inside the next append. */
 void fakelog_on_append(struct fakelog *log, void (*call)(void *ctx), void *ctx);
-/* What lead tells as the log's position, instead of the truth. */
+/* Makes lead report this position of the log instead of the real one. */
 void fakelog_lead_at(struct fakelog *log, uint64_t lsn);
-/* The nodes that it tells of, and how old the state of this one is. */
+/* The nodes that the log reports, and the age of this node's state. */
 void fakelog_set_nodes(struct fakelog *log, const struct log_node *nodes, uint32_t count);
 void fakelog_set_stale(struct fakelog *log, uint64_t stale_ms);
 
-/* The next append, and the `count` - 1 after it, end like this. After TN_LOST and TN_DOUBT it is owned no
- * more; others than TN_NOSPACE are final by contract. Whether a batch that ends in doubt was stored is up
- * to `stored`. */
+/* The next append, and the `count` - 1 after it, end with this status. After TN_LOST and TN_DOUBT
+ * the log is not owned any more; statuses other than TN_NOSPACE are final by contract. `stored`
+ * decides whether a batch that ends in doubt was stored. */
 void fakelog_fail(struct fakelog *log, enum tn_status status, unsigned count, bool stored);
 /* Snapshots fail at section n (from 1), or at the end if n is larger; 0: they do not. */
 void fakelog_fail_snapshot(struct fakelog *log, unsigned section);
 
-/* While this gate is shut, sections of snapshots are not taken. */
+/* While this gate is shut, sections of snapshots are not accepted. */
 void fakelog_snapshot_gate_shut(struct fakelog *log);
 void fakelog_snapshot_gate_open(struct fakelog *log);
-/* Waits until a section stands at it. */
+/* Waits until a section is at this gate. */
 void fakelog_snapshot_gate_wait(struct fakelog *log);
 
-/* Between two engines: another time on the n-th stored batch; the shard that load tells of. */
+/* Between two engines: sets another time in the n-th stored batch, and the shard that load
+ * reports. */
 void fakelog_batch_set_now(struct fakelog *log, unsigned n, uint64_t now_ms);
 void fakelog_set_shard(struct fakelog *log, uint64_t shard);
 /* Every load from now on passes over this many LSNs. */
 void fakelog_set_skips(struct fakelog *log, uint64_t count);
 
 /* What happened. */
-unsigned fakelog_appends(struct fakelog *log);                   /* all, failed ones included */
-unsigned fakelog_batches(struct fakelog *log);                   /* stored */
-struct log_batch fakelog_batch(struct fakelog *log, unsigned n); /* valid as long as the log */
-uint32_t fakelog_batch_count(struct fakelog *log, unsigned n);   /* commands in the n-th stored */
+unsigned fakelog_appends(struct fakelog *log); /* all appends, including failed ones */
+unsigned fakelog_batches(struct fakelog *log); /* stored */
+struct log_batch fakelog_batch(struct fakelog *log, unsigned n); /* valid as long as the log is */
+/* Commands in the n-th stored batch. */
+uint32_t fakelog_batch_count(struct fakelog *log, unsigned n);
 uint64_t fakelog_batch_now(struct fakelog *log, unsigned n);
 pthread_t fakelog_batch_thread(struct fakelog *log, unsigned n); /* who called append */
 unsigned fakelog_idles(struct fakelog *log);
-/* What idle answers from now on; TN_OK at first. */
+/* The status that idle returns from now on; TN_OK at first. */
 void fakelog_idle_status(struct fakelog *log, enum tn_status status);
 unsigned fakelog_snapshots(struct fakelog *log);
 

@@ -40,53 +40,55 @@
 struct fakeos;
 
 struct fakeos *fakeos_new(uint64_t seed);
-/* The same files, durable and cached, with no handle open; what it decides next comes from `seed`. */
+/* Copies the files, durable and cached, with no handle open; further decisions come from `seed`. */
 struct fakeos *fakeos_copy(struct fakeos *fake, uint64_t seed);
 void fakeos_free(struct fakeos *fake);
 
-/* The table to give to the code under test; lives as long as the fake. */
+/* The table for the code under test; lives as long as the fake. */
 const struct os *fakeos_table(struct fakeos *fake);
 
 /* -- faults ------------------------------------------------------------------------------------- */
 
-/* How many calls there have been. */
+/* The number of calls so far. */
 uint64_t fakeos_calls(struct fakeos *fake);
-/* The call with this number fails with this status; 0 takes it back. */
+/* Makes the call with this number fail with this status; 0 cancels that. */
 void fakeos_fail_call(struct fakeos *fake, uint64_t call, enum tn_status status);
-/* The n-th reservation of memory from now on is refused; 0: none is. */
+/* Refuses the n-th reservation of memory from now on; 0: none. */
 void fakeos_fail_memory(struct fakeos *fake, uint64_t n);
-/* How many there have been. */
+/* The number of reservations so far. */
 uint64_t fakeos_reservations(struct fakeos *fake);
-/* The power goes during the call with this number: it and all later ones fail. */
+/* The power fails during the call with this number: it and all later ones fail. */
 void fakeos_cut_call(struct fakeos *fake, uint64_t call);
 bool fakeos_is_cut(struct fakeos *fake);
-/* Name of the table's entry that the last planned fault hit, "" if none has. */
+/* Name of the table's entry that the last planned fault hit; "" if no fault has. */
 const char *fakeos_fault_name(struct fakeos *fake);
 
-/* The process died, the machine did not: handles and locks are gone, all writes are still there. */
+/* The process died, the machine did not: handles and locks are gone, all writes are intact. */
 void fakeos_restart(struct fakeos *fake);
-/* The machine lost power and is back: only what was durable is surely there. */
+/* The machine lost power and runs again: only durable data is certain to be intact. */
 void fakeos_reboot(struct fakeos *fake);
 
 /* Room for file contents in bytes; writes that need more get TN_NOSPACE. Unlimited at first. */
 void fakeos_space_set(struct fakeos *fake, uint64_t bytes);
 uint64_t fakeos_space_used(struct fakeos *fake);
-/* The device writes this many bytes at once, says so, and may lose all of them in a power cut. */
+/* Makes the device write this many bytes at once, and report that; it may lose all of them in a
+ * power cut. */
 void fakeos_physical_set(struct fakeos *fake, uint64_t bytes);
 
 /* -- clocks ------------------------------------------------------------------------------------- */
 
-/* Both start at a fixed time and stand still until moved. */
-void fakeos_clock_advance(struct fakeos *fake, uint64_t ms);  /* boot and wall clock */
-void fakeos_clock_wall_set(struct fakeos *fake, uint64_t ms); /* someone set the wall clock */
+/* Both clocks start at a fixed time and stand still until moved. */
+/* Moves the boot clock and the wall clock. */
+void fakeos_clock_advance(struct fakeos *fake, uint64_t ms);
+void fakeos_clock_wall_set(struct fakeos *fake, uint64_t ms); /* as if someone set the wall clock */
 
 /* -- looking at and damaging files -------------------------------------------------------------- */
 
 bool fakeos_file_exists(struct fakeos *fake, const char *path);
 uint64_t fakeos_file_size(struct fakeos *fake, const char *path);
-/* The number of files in a directory, with this in their name (NULL: all). */
+/* The number of files in a directory whose names contain `part` (NULL: all files). */
 unsigned fakeos_file_count(struct fakeos *fake, const char *dir, const char *part);
-/* These change cached and durable content alike. */
+/* These calls change cached and durable content alike. */
 void fakeos_file_read(struct fakeos *fake, const char *path, uint64_t offset, void *out,
                       size_t len);
 void fakeos_file_write(struct fakeos *fake, const char *path, uint64_t offset, const void *bytes,

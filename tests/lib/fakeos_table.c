@@ -11,7 +11,7 @@ static bool coin(struct fakeos *fake) {
 
 enum fate {
     FATE_DO,   /* do it */
-    FATE_FAIL, /* fail, perhaps after a part of it */
+    FATE_FAIL, /* fail, perhaps after doing a part */
 };
 
 /* Counts the call and decides; called with the lock held. */
@@ -110,7 +110,7 @@ static enum tn_status fake_close(void *ctx, int file) {
     enum tn_status status = TN_OK;
     fake_lock(fake);
     (void)call_fate(fake, "close", &status);
-    /* The handle is gone either way, as on Linux. */
+    /* The handle is closed either way, as on Linux. */
     handle_free(fake, file);
     fake_unlock(fake);
     return status;
@@ -334,7 +334,7 @@ static enum tn_status fake_space_free(void *ctx, const char *path, uint64_t *ret
     return status;
 }
 
-/* No call that can fail on the way: nobody may depend on its answer. */
+/* Planned faults do not affect this call: no caller may depend on its answer. */
 static enum tn_status fake_sector_bytes(void *ctx, const char *path, uint64_t *ret_bytes) {
     struct fakeos *fake = ctx;
     (void)path;

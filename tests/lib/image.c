@@ -175,7 +175,8 @@ void image_state_make(struct kit *kit) {
     alloc_known(kit, "h/known", "range", "op-1");
     alloc_known(kit, "h/known", "range", "op-2");
     kit->now_ms += 1000;
-    ok(kit_alloc(kit, "h/last", "cold:3", 0)); /* one of them was cold: its record is free now */
+    /* One of the values was cold: its record is free now. */
+    ok(kit_alloc(kit, "h/last", "cold:3", 0));
     ok(kit_pool(kit, "line", "lo=1 hi=1"));
     ok(kit_pool(kit, "row", "lo=1 hi=1"));
     ok(kit_alloc(kit, "h/line", "line:1", 0));

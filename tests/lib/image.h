@@ -1,4 +1,4 @@
-/* The image of a kernel as plain memory, to be changed at will and loaded again. */
+/* The image of a kernel as plain memory, which tests change freely and load again. */
 #ifndef TN_TESTS_IMAGE_H
 #define TN_TESTS_IMAGE_H
 
@@ -15,15 +15,15 @@ void image_copy(const struct image *from, struct image *ret_image);
 void image_free(struct image *image);
 
 size_t image_table_bytes(const struct image *image, uint32_t table);
-/* A record of the image, to be written to. */
+/* A record of the image, for writing. */
 void *image_record(const struct image *image, uint32_t table, uint32_t index);
 
-/* Into a kernel that is new: false if it is refused. */
+/* Loads the image into a new kernel. False: the kernel refuses it. */
 bool image_load(const struct image *image, struct kernel *kernel);
 
-/* A state with a bit of everything: leases in each state, bundles, history, cooling and cold
- * values, sets, scopes, a disown and a dropped set that are not done yet, operations, rules and
- * sensors. For a kit that was just opened with kit_limits. */
+/* Makes a state with a bit of everything: leases in each state, bundles, history, cooling and cold
+ * values, sets, scopes, an unfinished disown and an unfinished drop of a set, operations, rules and
+ * sensors. The kit must have just been opened with kit_limits. */
 void image_state_make(struct kit *kit);
 
 #endif

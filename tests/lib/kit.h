@@ -18,9 +18,9 @@ struct kit {
     struct kernel *kernel;
     struct kernel_limits limits;
     uint64_t now_ms;
-    uint32_t check_every; /* commands; 0 = never */
+    uint32_t check_every; /* interval in commands; 0 = never */
     bool record;
-    uint8_t rights; /* more than the command brings, for all that goes through kit_run */
+    uint8_t rights; /* rights added to those of each command that goes through kit_run */
     struct kit_entry *entries;
     uint32_t entry_count, entry_capacity;
     struct kernel_result result;
@@ -29,7 +29,7 @@ struct kit {
     uint32_t events[KERNEL_EVENT_COUNT];
     uint32_t event_count;
     uint64_t event_hash; /* of all events so far */
-    /* What waiting clients were told so far, without the values. */
+    /* Results of waiting clients so far, without the values. */
 #define KIT_WAITED 64u
     struct kernel_result waited[KIT_WAITED];
     uint32_t waited_count;
@@ -41,7 +41,7 @@ struct kernel_limits kit_limits(void);
 void kit_open(struct kit *kit, const struct kernel_limits *limits);
 void kit_close(struct kit *kit);
 
-/* For the mem_reserve of a kernel_env: there is none to be had. */
+/* A mem_reserve for a kernel_env that has no memory. */
 enum tn_status kit_memory_none(void *ctx, size_t bytes, bool big, void **ret_memory);
 
 /* Applies the command at kit->now_ms; the result is also in kit->result. */
@@ -51,10 +51,10 @@ enum tn_result kit_run_bytes(struct kit *kit, struct tn_bytes bytes);
 /* Fails the test with the reason if an invariant is broken. */
 void kit_check(const struct kit *kit);
 
-/* Applies the recorded entries from..to-1 to another kit, at their times. */
+/* Applies the recorded entries from..to-1 to another kit, at their recorded times. */
 void kit_replay(const struct kit *from, struct kit *to, uint32_t first, uint32_t end);
 
-/* A copy of the kernel by image and load, into a kit that kit_open has not seen yet. */
+/* Copies the kernel by image and load, into a kit that has not been opened. */
 void kit_clone(struct kit *kit, struct kit *ret_clone);
 
 /* Builders. Strings are NUL-terminated. Rights default to operator. */
@@ -73,7 +73,7 @@ enum tn_result kit_remove(struct kit *kit, const char *pool, const char *names);
 enum tn_result kit_alloc(struct kit *kit, const char *holder, const char *claims, uint32_t ttl_s);
 enum tn_result kit_reserve(struct kit *kit, const char *holder, const char *claims, uint32_t ttl_s);
 
-/* An alloc that waits; opid NULL: none. */
+/* An allocation that waits; opid NULL: none. */
 enum tn_result kit_wait(struct kit *kit, const char *holder, const char *claims, uint32_t wait_s,
                         const char *opid);
 
@@ -93,10 +93,10 @@ enum tn_result kit_rekey(struct kit *kit, struct kit_token t, const char *holder
 enum tn_result kit_disown(struct kit *kit, const char *holder, const char *pool);
 enum tn_result kit_sweep(struct kit *kit, const char *pool);
 enum tn_result kit_tick(struct kit *kit);
-/* The client of a waiting lease is gone. */
+/* Reports that the client of a waiting lease has disconnected. */
 enum tn_result kit_unattend(struct kit *kit, struct kit_token t);
 
-/* The state of a lease now, KERNEL_NO_STATE if it cannot be read. */
+/* The state of a lease now; KERNEL_NO_STATE: the lease cannot be read. */
 enum kernel_state kit_state(const struct kit *kit, struct kit_token t);
 
 #endif

@@ -49,7 +49,7 @@ void logbench_die(struct logbench *bench) {
     uint64_t space;
     fakeos_cut_call(bench->fake, fakeos_calls(bench->fake) + 1);
     (void)os->space_free(os->ctx, bench->options.dir,
-                         &space); /* it dies here, not while it closes */
+                         &space); /* the process dies here, not while it closes the log */
     bench->log->verbs->close(bench->log);
     bench->log = NULL;
     fakeos_restart(bench->fake);

@@ -215,7 +215,7 @@ static enum tn_status load_snapshot_end(void *ctx) {
 static enum tn_status load_batch(void *ctx, const struct log_batch *batch) {
     struct loading *loading = ctx;
     assert_false(loading->in_snapshot);
-    assert_true(loading->count < loading->model->count); /* or else it was invented */
+    assert_true(loading->count < loading->model->count); /* otherwise the batch was invented */
     const struct log_batch *want = &loading->model->batches[loading->count].batch;
     assert_true(batch->first_lsn == want->first_lsn && batch->now_ms == want->now_ms);
     assert_true(batch->count == want->count && batch->len == want->len);

@@ -240,7 +240,8 @@ static enum tn_status fetch(void *ctx, const struct replica_node *peer, uint64_t
         (void)snprintf(error->text, sizeof error->text, "it does not answer");
         return TN_IO;
     }
-    uint64_t newest = from->store->verbs->newest(from->store); /* its record may be older */
+    /* The snapshot in its record may be older. */
+    uint64_t newest = from->store->verbs->newest(from->store);
     if (newest < from_lsn || newest == 0) {
         (void)snprintf(error->text, sizeof error->text, "it has no snapshot yet");
         return TN_NOTFOUND;

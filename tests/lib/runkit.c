@@ -52,8 +52,8 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 
 void runkit_close(struct runkit *kit) {
     uv_close((uv_handle_t *)&kit->awake, NULL);
-    /* Closing takes a turn. What still lives then was left by a test that failed: its guardian ends it
-     * when we are gone. */
+    /* Closing takes a turn. Handles that remain after that are of a test that failed: its guardian
+     * ends the run when this process has ended. */
     for (int turn = 0; turn < 10 && uv_run(&kit->loop, UV_RUN_NOWAIT) != 0; turn++) {
     }
     assert_int_equal(uv_loop_close(&kit->loop), 0);

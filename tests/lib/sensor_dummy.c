@@ -87,7 +87,7 @@ static void daemonise(void) {
     live(false);
 }
 
-/* Each of them begets two more until the count is used up. */
+/* Each process forks two more until the count is used up. */
 static void storm(long count) {
     setsid();
     signal(SIGTERM, SIG_IGN);

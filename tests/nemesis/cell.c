@@ -139,7 +139,7 @@ static enum nm_fit grant_step(struct nm_cell *cell, const struct nm_item *item,
     enum tn_result code = grant_choose(cell, op, &mask, values, &count);
     if (item->optional) {
         if (code != TN_R_OK) {
-            return NM_MISFIT; /* it would change nothing: as if it had not happened */
+            return NM_MISFIT; /* the operation would change nothing, as if it had not happened */
         }
     } else if (op->code != (uint8_t)code) {
         return NM_MISFIT;

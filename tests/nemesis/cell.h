@@ -23,13 +23,14 @@ struct nm_cell_lease {
 struct nm_item {
     const struct nm_op *op;
     uint64_t start_ns, end_ns; /* UINT64_MAX: never */
-    uint32_t slot;             /* of the lease that it names; 0: none */
-    uint32_t got;              /* of the lease in its answer, or of the one that it would make */
-    bool optional;             /* its outcome is not known */
+    uint32_t slot;             /* slot of the lease that the operation names; 0: none */
+    /* Slot of the lease in the answer, or of the one that the operation would create. */
+    uint32_t got;
+    bool optional; /* its outcome is unknown */
 };
 
 struct nm_cell {
-    struct nm_cell_lease *leases; /* by slot; slot 0 is nobody's */
+    struct nm_cell_lease *leases; /* by slot; slot 0 stands for no lease */
     uint32_t slots;
     uint32_t named;                 /* slots above this one stand for leases without a known id */
     uint32_t owner[NM_CELL_VALUES]; /* slots; 0: free */
@@ -37,9 +38,9 @@ struct nm_cell {
 };
 
 enum nm_fit {
-    NM_MISFIT,  /* the answer is not the one that it would give now */
-    NM_SAME,    /* it is, and nothing changed */
-    NM_CHANGED, /* it is, and something did: nm_cell_undo takes it back */
+    NM_MISFIT,  /* the answer is not the one that the cell would give now */
+    NM_SAME,    /* the answer fits, and the cell did not change */
+    NM_CHANGED, /* the answer fits, and the cell changed: nm_cell_undo reverts it */
 };
 
 struct nm_undo {

@@ -25,7 +25,7 @@ struct nm_report {
     uint64_t refusals; /* without the log */
     uint64_t digests;  /* states of nodes held against the log's */
     uint64_t searched; /* operations of cells */
-    uint64_t steps;    /* that the search took */
+    uint64_t steps;    /* number of steps of the search */
 };
 
 bool nm_check_log(const struct nm_history *h, struct nm_report *report);

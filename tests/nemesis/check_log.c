@@ -18,7 +18,7 @@ struct judge {
     uint32_t *at_lsn;  /* answered operations by their positions: heads of chains */
     uint32_t *next_at; /* by operation */
     struct nm_window *windows;
-    uint32_t *waiting; /* reads that tell no position and have not found one yet */
+    uint32_t *waiting; /* reads that report no position and for which no state has been found yet */
     uint32_t waiting_count;
 };
 
@@ -33,7 +33,7 @@ bool nm_blame(const struct nm_history *h, struct nm_report *report, uint32_t op,
     if (op != NM_NONE) {
         nm_op_text(h, op, line, sizeof line);
     }
-    size_t len = strlen(report->why); /* of the other judge */
+    size_t len = strlen(report->why); /* after the text of the other judge */
     snprintf(report->why + len, sizeof report->why - len, "%s%s%s%s", len > 0 ? "\n" : "", what,
              op != NM_NONE ? "\n  " : "", line);
     return false;
@@ -69,9 +69,10 @@ static bool claim_check(struct judge *j, uint32_t index) {
 
 /* Who may have an entry in the log, and how often. */
 struct census {
-    uint32_t *users;    /* by operation id: the first operation that uses it, and so on */
+    /* By operation id: the first operation that uses it; the others follow in next_use. */
+    uint32_t *users;
     uint32_t *next_use; /* by operation */
-    uint32_t *left;     /* by operation: how often it was sent and has found no entry yet */
+    uint32_t *left;     /* by operation: how often it was sent without an entry found for it yet */
     uint32_t *unknown;  /* writes without id and answer */
     uint32_t unknown_count;
 };
@@ -216,7 +217,7 @@ static bool numbers_agree(const struct nm_op *op, const struct kernel_result *wa
     }
 }
 
-/* Whether the operation was told this result; `values` are its values. */
+/* Whether the operation was answered with this result; `values` are the result's values. */
 static bool answer_agrees(const struct nm_op *op, const struct kernel_result *head,
                           const struct model_shown *values) {
     /* BUSY names the lease in the way only while it is as it was; clients do not keep it. */
@@ -225,7 +226,8 @@ static bool answer_agrees(const struct nm_op *op, const struct kernel_result *he
                 op->has_lease == has_lease && op->retry_at_ms == head->retry_at_ms &&
                 numbers_agree(op, head);
     if (good && has_lease) {
-        bool told = op->code == TN_R_OK || op->code == TN_R_NOOP; /* a refusal tells no deadline */
+        /* A refusal reports no deadline. */
+        bool told = op->code == TN_R_OK || op->code == TN_R_NOOP;
         good = op->got_lease == head->lease.lsn && op->got_epoch == head->epoch &&
                op->state == (uint8_t)head->state && (!told || op->deadline_ms == head->deadline_ms);
     }
@@ -268,8 +270,8 @@ static bool entry_of_another(const struct judge *j, uint32_t index) {
     return false;
 }
 
-/* A refusal that need not be logged: the write is there in the log, and was refused; or the state there
- * refuses it, at the time when it began. */
+/* A refusal that need not be logged: either the write is in the log and was refused there, or the
+ * state at that position refuses it, at the time when it began. */
 static bool refusal_check(struct judge *j, uint32_t index) {
     const struct nm_op *op = &j->h->ops[index];
     const struct model_result *want = nm_replay_result(j->replay);
@@ -329,7 +331,7 @@ static bool values_agree(const struct model *m, const struct nm_op *op,
     return good;
 }
 
-/* Whether the model, as it is now, gives this answer. */
+/* Whether the current state of the model gives this answer. */
 static bool read_agrees(struct judge *j, const struct nm_op *op) {
     struct model *m = nm_replay_model(j->replay);
     enum tn_result code;
@@ -347,8 +349,8 @@ static bool read_agrees(struct judge *j, const struct nm_op *op) {
     return good && strcmp(holder, l->holder) == 0 && values_agree(m, op, l);
 }
 
-/* Reads without a position: some state between what had been told when they began and what was asked
- * after they had ended. */
+/* Reads without a position must agree with some state between what had been reported when they
+ * began and what was asked after they had ended. */
 static bool waiting_check(struct judge *j, uint64_t lsn) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < j->waiting_count; i++) {

@@ -26,7 +26,7 @@
 struct items {
     struct nm_item *of;
     uint32_t count;
-    uint64_t *ids; /* of leases, sorted; slot n is ids[n - 1] */
+    uint64_t *ids; /* ids of leases, sorted; slot n is ids[n - 1] */
     uint32_t id_count;
     uint32_t holes;
 };
@@ -287,7 +287,8 @@ static bool try_next(struct search *s, uint32_t from) {
     return false;
 }
 
-/* Back to the last choice: where to go on from; HEAD: there is none. */
+/* Goes back to the last choice; returns the place from which to continue. HEAD: no choice is
+ * left. */
 static uint32_t back(struct search *s) {
     while (s->depth > 0) {
         struct frame *frame = take_back(s);

@@ -81,7 +81,7 @@ bool nm_client_send(struct nm_client *client, size_t len) {
     return send_all(client->socket, client->out, most);
 }
 
-/* More bytes; false: there are none now (*ret_gone: there never will be). */
+/* Receives more bytes. False: none have arrived (*ret_gone: the connection is lost). */
 static bool receive_more(struct nm_client *client, int flags, bool *ret_gone) {
     size_t capacity;
     uint8_t *room = cli_reader_room(&client->reader, &capacity);
@@ -256,7 +256,8 @@ static bool error_take(struct tn_bytes line, struct nm_op *op) {
         }
     }
     if (op->code ==
-        TN_R_BUSY) { /* the lease is another's, and is told only while it is as it was */
+        /* The lease is another client's, and is reported only while it does not change. */
+        TN_R_BUSY) {
         op->has_lease = false;
         op->got_lease = op->got_epoch = 0;
         op->state = KERNEL_NO_STATE;
@@ -267,7 +268,7 @@ static bool error_take(struct tn_bytes line, struct nm_op *op) {
     } else if (class == TN_COMMITTED && (op->lsn > 0 || nm_is_read(op))) {
         op->outcome = NM_COMMITTED;
     } else {
-        /* There is nothing wrong with the requests: anything else would be a mistake of ours. */
+        /* All requests are valid: any other code would be an error of the test. */
         op->outcome = NM_REJECTED;
         return op->code == TN_R_OVERLOADED || op->code == TN_R_CLOSED || op->code == TN_R_NOT_YET ||
                is_elsewhere(op);
@@ -275,7 +276,7 @@ static bool error_take(struct tn_bytes line, struct nm_op *op) {
     return true;
 }
 
-/* From a refusal: the port of the owner, if the node knows it. */
+/* Reads the owner's port from a refusal, if the node knows it. */
 static uint16_t leader_read(struct tn_bytes line) {
     static const char word[] = "leader=127.0.0.1:";
     const char *at = memmem(line.at, line.len, word, sizeof word - 1);

@@ -13,16 +13,16 @@
 struct nm_client {
     int socket; /* -1: none */
     uint32_t connection;
-    uint32_t depth; /* requests that may be under way */
+    uint32_t depth; /* how many requests may be in flight */
     uint32_t under_way[NM_DEPTH], first, count;
     uint64_t deaf_until_ns; /* reads nothing before */
     /* Of a cluster. */
-    uint32_t node;           /* to which it is or will be connected */
+    uint32_t node;           /* the node that the client is connected to, or will be */
     bool greets;             /* the reply to HELLO has not come yet */
     bool refused;            /* the node does not own the log */
     uint16_t leader_port;    /* the owner's, as the node says; 0: none is known */
     uint64_t rests_until_ns; /* neither connects nor asks before */
-    uint64_t progress_ns;    /* when something came, or nothing was under way */
+    uint64_t progress_ns;    /* when data last arrived, or nothing was in flight */
     struct cli_reader reader;
     char out[NM_DEPTH * 512u];
     size_t out_len; /* not sent yet */
@@ -37,16 +37,17 @@ void nm_client_close(struct nm_client *client, bool abruptly);
 
 /* Puts the request into the buffer and remembers that its answer is to come. */
 void nm_client_ask(struct nm_client *client, const struct nm_op *op, uint32_t index);
-/* Sends `len` bytes of the buffer, at most; drops the rest. False: the connection is gone. */
+/* Sends at most `len` bytes of the buffer and drops the rest. False: the connection is lost. */
 bool nm_client_send(struct nm_client *client, size_t len);
 
 enum nm_receive { NM_NOTHING, NM_REPLY, NM_GONE };
-/* The next reply, if one is there: into the operation that waits for it, which is *ret_index. An
- * answer that makes no sense is told in `why` and counts as gone. */
+/* Reads the next reply, if one has arrived, into the operation that waits for it, which is
+ * *ret_index. An answer that makes no sense is reported in `why`, and counts as NM_GONE. */
 enum nm_receive nm_client_receive(struct nm_client *client, struct nm_history *h,
                                   uint32_t *ret_index, char *why, size_t capacity);
 
-/* Sends a line and waits for its reply, which is in client->reader; no other may be under way. */
+/* Sends a line and waits for its reply, which is in client->reader; no other request may be in
+ * flight. */
 bool nm_client_call(struct nm_client *client, const char *line);
 
 #endif

@@ -21,9 +21,10 @@
 #include "log/local.h"
 #include "nemesis/mishap.h"
 
-#define REST_NS 30000000u      /* before a client tries another node */
-#define SILENT_NS 1000000000u  /* after which a client gives up a connection */
-#define PATIENT_NS 8000000000u /* the same, of every third: it hears an owner that was stopped */
+#define REST_NS 30000000u     /* before a client tries another node */
+#define SILENT_NS 1000000000u /* after which a client gives up a connection */
+/* The same for every third client, which waits for an owner that was stopped. */
+#define PATIENT_NS 8000000000u
 #define PATIENCE_NS 60000000000u
 
 static void pause_ms(long ms) {
@@ -125,7 +126,7 @@ static bool node_make(struct nm_cluster *cluster, struct nm_load *load, uint32_t
     return config_write(cluster, n);
 }
 
-/* The pools are there when the first owner has made them. */
+/* Tries until the first owner has made the pools. */
 static bool pools_make(struct nm_cluster *cluster, struct nm_load *load) {
     struct nm_client *client = &cluster->operator;
     uint64_t end_ns = nm_now_ns() + PATIENCE_NS;
@@ -315,7 +316,7 @@ bool nm_cluster_tend(struct nm_load *load, uint64_t now_ns) {
 
 /* ---- The end ---- */
 
-/* A read of its own state, not before it has this position. */
+/* Whether the node has this position: reads the node's own state with this position as a fence. */
 static bool node_has(const struct nm_cluster *cluster, uint32_t n, uint64_t lsn) {
     struct nm_client client = {.socket = -1};
     char line[64];
@@ -364,7 +365,8 @@ static bool digest_take(struct nm_load *load, uint32_t n) {
     return true;
 }
 
-/* A copy that begins after what is known is read after the others. */
+/* Repeats the reading for copies that begin after the known entries: another copy may close the
+ * gap. */
 static bool copies_read(struct nm_load *load) {
     bool gap = true;
     for (uint32_t tries = 0; tries < NM_NODES && gap; tries++) {

@@ -13,7 +13,7 @@
 struct nm_node {
     struct nm_process process;
     bool stopped;        /* by SIGSTOP */
-    bool snapshot_taken; /* on request, in this life */
+    bool snapshot_taken; /* a snapshot was requested in this life */
     uint64_t back_at_ns; /* 0: it is not away */
 };
 
@@ -54,11 +54,12 @@ void nm_cluster_link(struct nm_cluster *cluster, uint32_t node, uint32_t member,
 /* Sends a command to a node without waiting for the answer. */
 void nm_cluster_command(struct nm_cluster *cluster, uint32_t node, const char *line);
 
-/* What is due by then comes back. UINT64_MAX: everything. False: a process has ended by itself. */
+/* Brings back everything that is due by `now_ns`. UINT64_MAX: everything. False: a process has
+ * ended unexpectedly. */
 bool nm_cluster_tend(struct nm_load *load, uint64_t now_ns);
 
-/* After everything was answered and is back: waits until all nodes have applied all of it, ends them and
- * reads their logs and states. */
+/* To be called when every operation is answered and every node runs: waits until all nodes have
+ * applied the whole log, ends them and reads their logs and states. */
 bool nm_cluster_finish(struct nm_load *load);
 
 #endif

@@ -73,7 +73,7 @@ static uint64_t back_at(struct nm_load *load) {
     return nm_now_ns() + (1 + below(load, most_ms[below(load, 6)])) * MS_NS;
 }
 
-/* A node that is there, the owner more often than not; NM_NONE: the one that was picked is away. */
+/* Picks a running node, the owner more often than not; NM_NONE: the node picked is down. */
 static uint32_t node_pick(struct nm_load *load, enum mishap kind) {
     const struct nm_cluster *cluster = load->cluster;
     uint32_t n = (uint32_t)below(load, 2 * NM_NODES);
@@ -186,7 +186,7 @@ static bool run_for(struct nm_load *load, uint64_t ns) {
     return good;
 }
 
-/* Everything is back: within a minute, somebody owns the log and answers a new write. */
+/* Ends all faults: within a minute, some node must own the log and answer a new write. */
 static bool heal(struct nm_load *load) {
     bool good = nm_cluster_tend(load, UINT64_MAX - 1);
     uint64_t before = load->acknowledged_lsn;

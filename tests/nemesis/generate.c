@@ -27,7 +27,8 @@ static void tokens_forget(struct nm_token *tokens, uint64_t lease) {
     }
 }
 
-/* Half of what time can end is left to it: whoever got the lease is never heard of again. */
+/* Half of the leases that time can end are left to expire: their holders never send anything about
+ * them. */
 static bool abandoned(struct nm_generator *g, const struct nm_op *op) {
     bool grant = op->verb == NM_ALLOC || op->verb == NM_RESERVE;
     return !nm_group_is_cell(op->group) && (op->verb == NM_VALUE || (grant && chance(g, 50)));
@@ -213,7 +214,7 @@ static void generate_fresh(struct nm_generator *g, struct nm_op *op, uint32_t in
     }
 }
 
-/* An answered one with an id of its own, not long ago; NULL: none was found. */
+/* Picks an operation answered not long ago, with an operation id of its own; NULL: none found. */
 static const struct nm_op *pick_answered(struct nm_generator *g, const struct nm_history *h) {
     uint32_t back = 2 + below(g, 300);
     const struct nm_op *op = back <= h->op_count ? &h->ops[h->op_count - back] : NULL;
@@ -222,7 +223,7 @@ static const struct nm_op *pick_answered(struct nm_generator *g, const struct nm
     return good ? op : NULL;
 }
 
-/* A position that somebody was told, or one that will come soon; 0: none was found. */
+/* Picks a position that was reported to a client, or one a little later; 0: none found. */
 static uint64_t pick_fence(struct nm_generator *g, const struct nm_history *h, uint32_t index) {
     uint32_t back = 1 + below(g, 40);
     uint64_t lsn = back <= index ? h->ops[index - back].lsn : 0;

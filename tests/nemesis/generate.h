@@ -8,7 +8,7 @@
 
 #define NM_TOKENS 6u
 
-/* A lease as the last answer about it told it. */
+/* A lease as the last answer about it reported it. */
 struct nm_token {
     uint64_t lease, epoch, lsn;
     uint8_t holder, state;

@@ -11,7 +11,7 @@
 #include "nemesis/world.h"
 #include "os/os.h"
 
-/* Room for one more; what is there moves along. */
+/* Makes room for one more element; the others move along. */
 static void *grown(void *at, uint64_t count, size_t size, uint64_t *capacity) {
     if (count < *capacity) {
         return at;
@@ -194,7 +194,7 @@ struct reading {
     uint32_t life;
     uint64_t last_lsn; /* in the log */
     bool copy;         /* a node's of a cluster */
-    bool gap;          /* it begins after what is known */
+    bool gap;          /* the copy begins after the known entries */
     char *why;
     size_t capacity;
 };

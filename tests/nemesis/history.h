@@ -35,7 +35,7 @@ enum nm_verb {
 
 enum nm_outcome {
     NM_UNKNOWN,   /* no answer, or one that leaves it open */
-    NM_COMMITTED, /* of a read: answered */
+    NM_COMMITTED, /* for a read: answered */
     NM_REJECTED,
 };
 
@@ -56,15 +56,15 @@ struct nm_op {
     uint64_t start_ns, end_ns; /* end: 0 while there is no answer */
     /* The request. */
     uint64_t lease, epoch;
-    uint64_t fence;              /* of a read: what it is to see at least; 0: none */
+    uint64_t fence;              /* of a read: the position that it must see at least; 0: none */
     uint32_t client, connection; /* connections are numbered through the whole history */
-    uint32_t life;               /* of the server to which it was sent last */
+    uint32_t life;               /* life of the server to which the operation was last sent */
     uint32_t opid;               /* 0: none; of a first use: its own place + 1 */
     uint32_t repeats;            /* the operation that it repeats, or NM_NONE */
     uint16_t sends;
-    uint8_t verb, group, holder; /* of a rekey: the new one */
+    uint8_t verb, group, holder; /* of a rekey: the new holder */
     uint8_t ttl_s;               /* 0: none; see world.h for those of cells */
-    uint8_t after_s;             /* of a revoke: 0: none */
+    uint8_t after_s;             /* of a revoke: its delay; 0: none */
     bool now;                    /* of a release */
     bool clash;                  /* uses the operation id of another one */
     uint8_t claim_count;
@@ -76,7 +76,7 @@ struct nm_op {
     uint8_t value_count;
     struct nm_value values[NM_VALUES];
     uint64_t lsn, got_lease, got_epoch, deadline_ms;
-    uint64_t number; /* what the refusal or the answer counts, as in struct kernel_result */
+    uint64_t number; /* the number in the refusal or answer, as in struct kernel_result */
     uint64_t retry_at_ms;
 };
 
@@ -87,7 +87,8 @@ static inline bool nm_is_read(const struct nm_op *op) {
 /* From a start of the server to its proven death. */
 struct nm_life {
     uint64_t start_ns, end_ns;
-    uint64_t first_lsn, last_lsn; /* that the log had when it began and after it ended */
+    /* First and last LSN of the log when the life began and after it ended. */
+    uint64_t first_lsn, last_lsn;
 };
 
 struct nm_entry {
@@ -107,10 +108,10 @@ struct nm_history {
     uint64_t seed;
     uint64_t shard;
     int64_t
-        wall_ns; /* of a cluster: the wall clock minus the clock of this history; 0: one server */
+        wall_ns; /* In a cluster: the wall clock minus the clock of this history. 0: one server. */
     struct nm_op *ops;
     uint32_t op_count, op_capacity;
-    struct nm_entry *entries; /* of the log: entries[0] is lsn 1; len 0: passed over by a start */
+    struct nm_entry *entries; /* of the log: entries[0] is LSN 1; len 0: a start skipped the LSN */
     uint32_t entry_count, entry_capacity;
     uint8_t *bytes;
     uint64_t byte_count, byte_capacity;
@@ -135,13 +136,14 @@ bool nm_history_load(struct nm_history *ret_h, const char *path);
 /* For a failure: writes it to a file, and how to play and to judge it again to standard error. */
 void nm_history_keep(const struct nm_history *h, const char *why);
 
-/* Reads what the log in this directory holds beyond what is known, as written by `life`; no server may
- * run there. False and `why`: it cannot be read, has lost something, or tells the past otherwise. */
+/* Reads the entries that the log in this directory has beyond the known ones, as written by `life`;
+ * no server may run on the directory. False and `why`: the log cannot be read, has lost an entry,
+ * or contradicts the known entries. */
 bool nm_history_read_log(struct nm_history *h, const char *dir, uint32_t life, char *why,
                          size_t capacity);
 
-/* The same of a node of a cluster: its copy of the log may end before what is known. *ret_gap: it begins
- * after that, and nothing was read. */
+/* As nm_history_read_log, for a node of a cluster: its copy of the log may end before the known
+ * entries do. *ret_gap: the copy begins after them, and nothing was read. */
 bool nm_history_read_copy(struct nm_history *h, const char *dir, bool *ret_gap, char *why,
                           size_t capacity);
 

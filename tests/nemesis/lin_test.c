@@ -54,7 +54,8 @@ static void totals_tell(uint64_t ns) {
             total.rounds, total.ops, total.unknown, total.kills, total.terms, total.stops,
             total.cuts, total.deaf, total.snapshots, (double)ns / 1e9,
             (double)total.ops * 3600.0 / 1e6 / ((double)ns / 1e9));
-    for (uint32_t i = 0; i < TN_R_COUNT; i++) { /* a generator that has gone lame shows here */
+    /* The counts show whether the generator still reaches every code. */
+    for (uint32_t i = 0; i < TN_R_COUNT; i++) {
         if (total.codes[i] > 0) {
             fprintf(stderr, "  %s %" PRIu64, tn_result_name((enum tn_result)i), total.codes[i]);
         }
@@ -62,7 +63,7 @@ static void totals_tell(uint64_t ns) {
     fprintf(stderr, "\n");
 }
 
-/* Deaths spread over the operations, each at a random moment, most of them by kill -9. */
+/* Deaths are spread over the operations, each at a random moment, most of them by kill -9. */
 static bool play(struct nm_load *load, uint64_t seed, uint32_t ops) {
     struct nm_options options = {.seed = seed, .clients = CLIENTS, .kill_starts = true};
     const uint32_t deaths = ops / KILL_OPS + ROUND_TERMS;

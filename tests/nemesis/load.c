@@ -138,7 +138,7 @@ static void answered(struct nm_load *load, uint32_t index) {
     nm_generate_learn(&load->generator, op);
 }
 
-/* False: the connection is gone, and what was under way on it is lost. */
+/* False: the connection is lost, and with it the requests in flight. */
 static bool client_read(struct nm_load *load, struct nm_client *client) {
     char why[1024] = "";
     uint32_t index;
@@ -251,7 +251,8 @@ static bool log_read(struct nm_load *load) {
 
 #define START_NS 40000000u
 
-/* Starts that do not come to an end: recovery is killed, too. Whatever they did, the log is the same. */
+/* Kills some starts before they finish, so that recovery is killed, too. The log must not change by
+ * that. */
 static bool starts_kill(struct nm_load *load) {
     while (load->options.kill_starts && load->history.entry_count > 0 &&
            tn_prng_below(&load->random, 4) == 0) {
@@ -308,7 +309,7 @@ static bool status_good(int status, int signal) {
 static bool life_end(struct nm_load *load, int signal) {
     struct nm_life *life = &load->history.lives[life_now(load)];
     nm_mishap_continue(load);
-    if (signal == SIGTERM) { /* it answers what it has before it goes */
+    if (signal == SIGTERM) { /* the server answers all requests that it has before it exits */
         (void)kill(load->process.id, SIGTERM);
         for (uint32_t i = 0; i < load->options.clients; i++) {
             while (load->clients[i].socket >= 0) {

@@ -32,8 +32,8 @@ struct nm_load {
     struct nm_options options;
     struct nm_history history;
     struct nm_process process;
-    struct nm_cluster *cluster; /* instead of the process; NULL: there is none */
-    uint64_t new_ns;            /* of a cluster: when the next new operation may be asked */
+    struct nm_cluster *cluster; /* replaces the process; NULL: no cluster */
+    uint64_t new_ns;            /* in a cluster: when the next new operation may be sent */
     struct nm_generator generator;
     struct tn_prng random;
     struct nm_client clients[NM_CLIENTS];
@@ -44,8 +44,8 @@ struct nm_load {
     uint32_t *retry;
     uint32_t retry_first, retry_end, retry_capacity;
     uint64_t next_mishap;      /* number of an operation */
-    uint64_t continue_at_ns;   /* a stopped server goes on; 0: it runs */
-    uint64_t acknowledged_lsn; /* the largest that somebody was told of */
+    uint64_t continue_at_ns;   /* when a stopped server resumes; 0: it is not stopped */
+    uint64_t acknowledged_lsn; /* the largest LSN in any answer */
     bool snapshot_taken;       /* in this life */
     bool snapshot_wanted;
     bool generating;
@@ -62,19 +62,20 @@ bool nm_load_open_cluster(struct nm_load *load, const struct nm_options *options
                           struct nm_cluster *cluster);
 /* Asks, sends, waits a moment for answers. */
 bool nm_load_turn(struct nm_load *load);
-/* Small tables, as the model has them, and files so small that many are begun and dropped. */
+/* Adds flags for small tables, like the model's, and for files so small that many are created and
+ * dropped. */
 void nm_load_flags(struct nm_process *process, struct tn_prng *random);
 /* Until the history has so many operations, or it failed. */
 bool nm_load_run(struct nm_load *load, uint32_t ops);
 /* Adds an operation that the caller fills in; it is asked as soon as there is room for it. */
 uint32_t nm_load_add(struct nm_load *load);
-/* Nothing is under way, and nothing must be asked again. */
+/* Whether nothing is in flight and no request must be repeated. */
 bool nm_load_is_quiet(const struct nm_load *load);
 /* Asks nothing new until everything is answered that can be. */
 bool nm_load_settle(struct nm_load *load);
 /* Goes on for so long, then ends the server with this signal, and starts the next life. */
 bool nm_load_death(struct nm_load *load, uint64_t after_ns, int signal);
-/* Settles, ends the server and reads its log. The history stays; the rest is gone. */
+/* Settles, ends the server and reads its log. The history remains; everything else is freed. */
 bool nm_load_finish(struct nm_load *load);
 /* Frees everything; the directory stays if it failed. */
 void nm_load_close(struct nm_load *load);

@@ -19,7 +19,7 @@ void nm_mishap_continue(struct nm_load *load) {
     }
 }
 
-/* With requests under way, the last one perhaps not whole. */
+/* Cuts a connection with requests in flight, the last one perhaps sent in part. */
 static bool cut(struct nm_load *load, uint32_t index) {
     struct nm_client *client = &load->clients[index];
     nm_load_ask(load, index);
@@ -31,8 +31,8 @@ static bool cut(struct nm_load *load, uint32_t index) {
     return nm_load_connect(load, client);
 }
 
-/* No more than one a life: with two of them the log lets its beginning go. Nobody waits for it, so that
- * the server may die while it is being written. */
+/* At most one snapshot in a life: with two, the log drops its beginning. The load does not wait for
+ * the snapshot, so that the server may die while writing it. */
 static bool snapshot(struct nm_load *load) {
     static const char request[] = "*1\r\n$8\r\nSNAPSHOT\r\n";
     if (load->snapshot_taken || !load->snapshot_wanted) {

@@ -6,7 +6,7 @@
 
 /* If it is time for one: cuts a connection, makes a client deaf, stops the server, takes a snapshot. */
 bool nm_mishap(struct nm_load *load);
-/* A stopped server goes on. */
+/* Resumes a stopped server. */
 void nm_mishap_continue(struct nm_load *load);
 
 /* load.c */

@@ -27,9 +27,9 @@ bool nm_is_logged(const struct nm_history *h, const struct nm_op *op) {
     return len > 0 && tn_bytes_equal(logged, tn_bytes_of(bytes, len));
 }
 
-/* A write without an operation id may be refused at the position of the state that refuses it, which is
- * that of another command. If that is the same command, of another client whose answer may be lost, nobody
- * can tell whose it is. So all such refusals count as looks. */
+/* A write without an operation id may be refused at the position of the state that refuses it,
+ * which is the position of another command. If that is the same command, of another client whose
+ * answer may be lost, the log does not show whose it is. So all such refusals count as looks. */
 static bool is_look(const struct nm_op *op) {
     bool refused = op->outcome == NM_COMMITTED && op->opid == 0 && op->code > TN_R_NOOP;
     return nm_is_read(op) || refused;
@@ -47,7 +47,7 @@ static int moment_compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* How many of them are before `ns`. */
+/* The number of moments before `ns`. */
 static uint32_t moments_before(const struct moment *of, uint32_t count, uint64_t ns) {
     uint32_t low = 0, high = count;
     while (low < high) {
@@ -113,8 +113,9 @@ void nm_windows_sort(const struct nm_window *windows, uint32_t *ops, uint32_t co
 
 /* ---- Time ---- */
 
-/* A write stands after everything that had been told before it was asked, and before everything that
- * was asked after its answer. A read may stand where the last one of those does. */
+/* A write has a position after everything that had been reported before it was asked, and before
+ * everything that was asked after its answer. A read may have the position of the last command that
+ * had been reported before it was asked. */
 static bool time_check(const struct nm_history *h, const struct nm_window *windows,
                        struct nm_report *report) {
     for (uint32_t i = 0; i < h->op_count; i++) {
@@ -148,12 +149,13 @@ struct offset {
 
 #define MS_NS 1000000
 
-/* In a cluster each owner has an offset of its own, and a connection ends when its node loses the log. */
+/* In a cluster each owner has its own offset, and a connection ends when its node loses the log. */
 static uint32_t clock_of(const struct nm_history *h, const struct nm_op *op) {
     return h->wall_ns != 0 ? op->connection : op->life;
 }
 
-/* Owners go on from each other's time, each a little late. None is ahead of the true time. */
+/* Each owner continues from the time of the one before, a little late. No owner is ahead of the
+ * true time. */
 #define EARLY_NS (20 * MS_NS)
 
 /* A write's time is stamped between its beginning and its end, rounded down to milliseconds; in one
@@ -174,7 +176,7 @@ static bool clock_narrow(const struct nm_history *h, struct offset *offsets, uin
            nm_blame(h, report, index, "the log's time does not go as the clock does");
 }
 
-/* A lease whose deadline had passed when somebody began to look does not look alive. */
+/* A lease whose deadline had passed when a look began must not look alive. */
 static bool look_check(const struct nm_history *h, const struct offset *offsets, uint32_t index,
                        struct nm_report *report) {
     const struct nm_op *op = &h->ops[index];

@@ -22,7 +22,7 @@ struct nm_process {
     bool init;                       /* the next start begins the cluster */
 };
 
-/* A new directory under TMPDIR. False: there is none to be had. */
+/* Makes a new directory under TMPDIR. False: the directory cannot be made. */
 bool nm_process_make(struct nm_process *process);
 void nm_process_flag(struct nm_process *process, const char *name, uint64_t value);
 /* Removes the directory; the server must have ended. */

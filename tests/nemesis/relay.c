@@ -23,7 +23,7 @@
 /* One direction of a connection. */
 struct flow {
     int from, to;
-    size_t at, len; /* what is still to be written */
+    size_t at, len; /* bytes not written yet */
     uint8_t bytes[BUFFER];
 };
 
@@ -41,7 +41,7 @@ struct nm_relay {
     uint16_t ports[LINKS];
     unsigned targets[NM_MEMBERS];
     _Atomic unsigned links[LINKS];
-    unsigned carried[LINKS]; /* what the thread has seen last */
+    unsigned carried[LINKS]; /* the states of the links that the thread saw last */
     struct connection connections[CONNECTIONS];
 };
 

@@ -30,7 +30,7 @@ struct nm_replay {
     bool overflow; /* more events or values than the model has room for */
     struct model_result result;
     struct kernel_value values[KERNEL_BUNDLE_MAX];
-    struct kept **kept; /* by the number of the operation */
+    struct kept **kept; /* by operation id */
 };
 
 /* ---- The kernel's side ---- */

@@ -14,7 +14,7 @@ void nm_replay_close(struct nm_replay *replay);
 
 /* Applies the next command. False and `why`: the kernel and the model disagree, or it is no command. */
 bool nm_replay_step(struct nm_replay *replay, char *why, size_t capacity);
-/* Of the kernel's state there; 0: there is none yet. */
+/* Hash of the kernel's state at that position; 0: no state yet. */
 uint64_t nm_replay_hash(const struct nm_replay *replay);
 uint64_t nm_replay_lsn(const struct nm_replay *replay);
 /* Of the last step. */

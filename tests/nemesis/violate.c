@@ -23,7 +23,8 @@ static struct nm_op *place(struct nm_history *h, struct tn_prng *random, place_f
     return NULL;
 }
 
-/* Answered, with an effect of its own, in a cell: both judges look at it. */
+/* Whether the operation is answered, has an effect of its own and is in a cell: both judges examine
+ * it. */
 static bool plain(const struct nm_op *op) {
     return op->outcome == NM_COMMITTED && op->repeats == NM_NONE && !op->clash &&
            nm_group_is_cell(op->group);
@@ -37,7 +38,7 @@ static bool ended(const struct nm_op *op) {
     return kernel_state_terminal((enum kernel_state)op->state);
 }
 
-/* Somebody was told that this lease lives, before or after a moment. */
+/* Whether an answer before, or after, a moment shows that this lease lives. */
 static bool lives_before(const struct nm_history *h, uint64_t lease, uint64_t ns) {
     for (uint32_t i = 0; i < h->op_count; i++) {
         const struct nm_op *op = &h->ops[i];
@@ -59,7 +60,7 @@ static const struct nm_op *lives_after(const struct nm_history *h, uint64_t leas
     return NULL;
 }
 
-/* Somebody was told that this lease ended, before a moment. */
+/* An operation whose answer before a moment shows that this lease has ended. */
 static const struct nm_op *ended_before(const struct nm_history *h, uint64_t lease, uint64_t ns) {
     for (uint32_t i = 0; i < h->op_count; i++) {
         const struct nm_op *op = &h->ops[i];
@@ -70,7 +71,7 @@ static const struct nm_op *ended_before(const struct nm_history *h, uint64_t lea
     return NULL;
 }
 
-/* Something that nobody has an answer to may have been about this lease, or made one like it. */
+/* Whether an operation without an answer may have changed this lease, or created one like it. */
 static bool doubtful(const struct nm_history *h, uint32_t group, uint64_t lease) {
     for (uint32_t i = 0; i < h->op_count; i++) {
         const struct nm_op *op = &h->ops[i];
@@ -141,7 +142,8 @@ static bool put_other_value(struct nm_history *h, struct tn_prng *random) {
     return op != NULL;
 }
 
-/* Refused since somebody else had it; told that it got it. Later grants of the value show it. */
+/* Violation: an allocation that was refused because another holder had the value is reported as
+ * granted. Later grants of the value contradict it. */
 static bool fits_busy(const struct nm_history *h, const struct nm_op *op) {
     return plain(op) && op->verb == NM_ALLOC && op->code == TN_R_BUSY && op->claim_count == 1 &&
            op->claims[0].count == 1 &&
@@ -204,7 +206,8 @@ static bool put_verified_after_end(struct nm_history *h, struct tn_prng *random)
     return op != NULL;
 }
 
-/* Released by somebody who was not the holder; the lease lived on. */
+/* Violation: a release by a client that was not the holder is reported as OK; the lease lived
+ * on. */
 static bool fits_stranger(const struct nm_history *h, const struct nm_op *op) {
     return plain(op) && op->verb == NM_RELEASE && op->code == TN_R_HOLDER &&
            lives_after(h, op->lease, op->end_ns) != NULL;
@@ -255,7 +258,7 @@ static bool put_half_bundle(struct nm_history *h, struct tn_prng *random) {
     return op != NULL;
 }
 
-/* A look that shows the lease as it was before a change that had been told. */
+/* Violation: a look shows the lease as it was before a change that had been reported. */
 static bool fits_changed(const struct nm_history *h, const struct nm_op *op) {
     (void)h;
     return (succeeded(op, NM_LEASE) || succeeded(op, NM_VALUE)) && op->got_epoch > 1 &&

@@ -10,7 +10,7 @@
 
 struct nm_violation {
     const char *name;
-    bool by_log, by_search; /* who must see it */
+    bool by_log, by_search; /* which judges must detect it */
     /* False: there is no place for it in this history. */
     bool (*put)(struct nm_history *h, struct tn_prng *random);
 };

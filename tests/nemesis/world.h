@@ -16,14 +16,14 @@
 #define NM_CELLS 6u
 #define NM_GROUPS 12u
 #define NM_HOLDERS 4u
-#define NM_POOLS 2u             /* of a group at most */
+#define NM_POOLS 2u             /* pools of a group, at most */
 #define NM_CELL_VALUES 3u       /* of a cell */
 #define NM_RESERVE_CELL_S 3600u /* a reservation in a cell outlives the run */
 
 struct nm_pool {
     const char *name;
     uint8_t size;
-    bool set; /* its resources are called x1, x2, ... */
+    bool set; /* a set; its resources are called x1, x2, ... */
 };
 
 bool nm_group_is_cell(uint32_t group);
@@ -46,7 +46,7 @@ size_t nm_line_write(const char *line, char out[NM_REQUEST_MAX]);
 uint32_t nm_command_encode(const struct nm_op *op, uint8_t rights, struct tn_bytes user, void *out,
                            size_t capacity);
 
-/* The operation that a logged command belongs to by its operation id; 0: it has none of ours. */
+/* The operation to which a logged command belongs, by its operation id; 0: none of ours. */
 uint32_t nm_opid_parse(struct tn_bytes opid);
 
 /* What answers name. False, or NM_NONE: nothing of this group. */
