@@ -30,32 +30,32 @@ struct engines_node {
     struct engines *all;
     struct group_node *node;
     struct engine *engine; /* NULL: it does not run */
-    bool fresh;            /* it has applied something since it started */
+    bool fresh;            /* the engine has applied something since it started */
 
     pthread_t thread;
     sem_t go, back;
     enum engines_work work;
-    bool working; /* it has not finished its work */
-    bool dying;   /* the log answers no more */
+    bool working; /* the work is not finished */
+    bool dying;   /* the log no longer answers */
 
-    /* The log's verbs, with those of the simulation in front of them. */
+    /* The log's verbs, wrapped by those of the simulation. */
     struct log_verbs verbs;
     const struct log_verbs *inner;
     struct log_follower follower;
     const struct log_follower *inner_follower;
     const struct log_loader *inner_loader;
 
-    /* The append under way. */
+    /* The append in flight. */
     bool appending, answered;
     struct log_batch batch;
     log_committed *done;
     void *done_ctx;
-    uint64_t answer_lsn; /* of the next command of the last batch that is answered */
+    uint64_t answer_lsn; /* of the next command in the last batch that was answered */
 
     struct world_request group[WORLD_GROUP];
     uint32_t group_count, group_next;
-    struct world_request more[WORLD_GROUP]; /* sent while an append is under way */
-    uint32_t joined;                        /* of them, without an answer */
+    struct world_request more[WORLD_GROUP]; /* sent while an append is in flight */
+    uint32_t joined;                        /* requests of `more` that have no answer yet */
 };
 
 /* What the log has at a position. */
@@ -63,7 +63,8 @@ struct engines_batch {
     uint64_t first_lsn, last_lsn, now_ms;
     uint32_t count, len;
     uint8_t *payload;
-    uint64_t hash; /* of the ledger's state after it; valid once it has been applied there */
+    /* Hash of the ledger's state after this batch; valid once the ledger has applied it. */
+    uint64_t hash;
 };
 
 struct engines_refusal {
@@ -72,10 +73,10 @@ struct engines_refusal {
 
 struct engines {
     struct group group;
-    struct world world; /* its ledger, generator and trace */
+    struct world world; /* the simulation uses its ledger, generator and trace */
     struct engines_node nodes[GROUP_NODES];
     struct engines_batch *batches;
-    uint32_t batch_count, batch_applied; /* of them, by the ledger */
+    uint32_t batch_count, batch_applied; /* batches, and how many of them the ledger has applied */
     struct engines_refusal *refusals;
     uint32_t refusal_count;
     uint64_t acknowledged_lsn;
@@ -91,7 +92,8 @@ void engines_close(struct engines *e);
 void engines_work(struct engines_node *n, enum engines_work work);
 /* Commands of the generator, answered when they are. */
 void engines_serve(struct engines_node *n);
-/* Commands that wait until the append under way is answered, beside those that its answers lead to. */
+/* Adds commands that wait until the append in flight is answered, next to those that its answers
+ * lead to. */
 void engines_join(struct engines_node *n);
 /* Looks at the engine's state and whether it may, as the owner. */
 void engines_read(struct engines_node *n);

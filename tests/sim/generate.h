@@ -88,7 +88,7 @@ static inline struct tn_bytes generate_text(const char *s) {
     return tn_bytes_of(s, strlen(s));
 }
 
-/* Mostly a pool that is there; of a template mostly a scope. */
+/* Usually an existing pool; for a template usually a scope. */
 void generate_pool(struct generate *g, const struct model *m, char *out, size_t capacity);
 
 void generate_demand(struct generate *g, struct generate_draft *d);

@@ -44,7 +44,7 @@ struct model_value {
     char name[KERNEL_RESOURCE_MAX + 1];
 };
 
-/* What the kernel said, with pools by their names. */
+/* A value as the kernel reported it, with the name of its pool. */
 struct model_shown {
     uint64_t number;
     uint16_t claim;
@@ -72,7 +72,7 @@ struct model_event {
 };
 
 struct model_result {
-    struct kernel_result head; /* its values pointer is not used */
+    struct kernel_result head; /* the values pointer is not used */
     struct model_shown values[MODEL_BUNDLE];
 };
 
@@ -87,7 +87,7 @@ struct model_wait {
     uint32_t pool_count;
     uint32_t claim_count, claims_len;
     uint8_t claims[MODEL_CLAIMS];
-    enum tn_result code; /* of a refusal that ends it; OK: none */
+    enum tn_result code; /* code of a refusal that ends the waiting; OK: none */
     uint64_t number;
 };
 
@@ -95,7 +95,7 @@ struct model_lease {
     struct kernel_lease_id id;
     enum kernel_state state;
     enum kernel_reason reason;
-    bool renewed;  /* its timer may still be where it was */
+    bool renewed;  /* the timer may still have the former deadline */
     bool in_grace; /* revoking because it lapsed, not because of a revoke */
     bool passed;   /* a disown may have come by when its pool was internal, which it is no longer */
     uint64_t epoch, deadline_ms;
@@ -135,11 +135,11 @@ struct model_pool {
     char name[KERNEL_POOL_MAX + 1];
     struct kernel_policy own; /* a scope's is its template's unless it is kept: model_policy */
     bool kept;                /* a scope that was created or altered by its name */
-    uint64_t own_options;     /* that it was given, a bit each */
+    uint64_t own_options;     /* options that the scope was given itself, one bit each */
     bool rotor_set;
     uint64_t rotor;    /* the last value that `next` gave for "any" */
     bool not_lowest;   /* `lowest` has not chosen all values, or not of the same ones */
-    bool by_value;     /* values were given that somebody named, or the range has changed */
+    bool by_value;     /* named values have been allocated, or the range has changed */
     uint32_t draining; /* resources that a dropped set had: they go in bounded steps */
     struct kernel_pool_counters counters;
     /* Named resources in the order they were added; places are never used again. */
@@ -162,15 +162,15 @@ struct model_pool {
 
 struct model_op {
     uint64_t until_ms;
-    uint32_t len; /* of the encoded command, and its hash */
+    uint32_t len; /* length and hash of the encoded command */
     uint64_t hash;
     char user[KERNEL_USER_MAX + 1];
     char id[KERNEL_OPID_MAX + 1];
     struct model_result result;
-    bool waits; /* its lease is still waiting: it is over a window after its answer */
+    bool waits; /* the lease still waits: the operation ends one window after the final answer */
 };
 
-/* Who did what an event tells, and why; empty: nobody, that is, time. */
+/* Who caused an event, and why; empty: no user did, but time. */
 struct model_author {
     char actor[KERNEL_USER_MAX + 1];
     char note[KERNEL_NOTE_MAX + 1];
@@ -185,14 +185,15 @@ struct model_disown {
 
 struct model_demand {
     bool exists, enabled;
-    uint64_t revision, placed; /* of a rule: who said enabled, who said its trigger */
+    uint64_t revision, placed; /* of a rule: revisions of `enabled` and of the trigger */
     char name[KERNEL_RULE_MAX + 1];
     char trigger[KERNEL_RULE_MAX + 1];
-    uint32_t spec_len; /* of a rule: its metadata */
+    uint32_t spec_len; /* of a rule: length of its metadata */
     uint8_t spec[MODEL_SPEC];
 };
 
-/* A rule that is not there, if a revision of it is known: of its end, of its early words. */
+/* A rule that does not exist, but of which a revision is known: that of its end, or of reports that
+ * came before the rule. */
 struct model_tombstone {
     char name[8];
     uint64_t ended, said;
@@ -201,7 +202,7 @@ struct model_tombstone {
 };
 
 struct model_user {
-    uint32_t role; /* 0: there is none */
+    uint32_t role; /* 0: the user does not exist */
     uint32_t max_values;
     uint64_t lsn;
     char name[KERNEL_USER_MAX + 1];
@@ -213,7 +214,8 @@ struct model {
     struct kernel_limits limits;
     uint64_t shard, lsn, now_ms;
     uint32_t restores;
-    char rekeyed_from[KERNEL_HOLDER_MAX + 1]; /* who lost a lease by the rekey at hand */
+    /* The holder that lost a lease by the current rekey. */
+    char rekeyed_from[KERNEL_HOLDER_MAX + 1];
     struct model_pool pools[MODEL_POOLS];
     struct model_lease leases[MODEL_LEASES];
     uint32_t lease_count;
@@ -233,19 +235,19 @@ struct model {
     struct model_user users[MODEL_USERS];
     uint64_t users_lsn;
 
-    /* The command under way. */
+    /* The current command. */
     struct kernel_command c;
     const struct model_event *events;
     uint32_t event_count, event_next;
-    struct model_author author; /* of the next event */
+    struct model_author author; /* author of the next event */
     const struct model_result *got;
     struct model_result want;
-    uint64_t retry_low, retry_high; /* what EXHAUSTED may say */
-    uint32_t steps;                 /* transitions that nobody asked for by name */
+    uint64_t retry_low, retry_high; /* range of the number that EXHAUSTED may report */
+    uint32_t steps;                 /* transitions that no command names */
     uint32_t freed;
     bool serving;                      /* the command is done: the lines may move */
     uint32_t served;                   /* values and waiters */
-    const struct model_result *waited; /* what waiting clients were told */
+    const struct model_result *waited; /* results that waiting clients got */
     uint32_t waited_count, waited_next;
     bool op_user; /* the command's user is held by its operation */
     char want_user[KERNEL_USER_MAX + 1];
@@ -255,7 +257,7 @@ struct model {
 
 void model_open(struct model *m, const struct kernel_limits *limits, uint64_t shard);
 
-/* What a kernel has told and answered, for the calls below. */
+/* Converts events and results of a kernel, for the functions below. */
 void model_take_event(const struct kernel *kernel, const struct kernel_event *event,
                       struct model_event *ret);
 void model_take_result(const struct kernel *kernel, const struct kernel_result *result,
@@ -264,7 +266,7 @@ void model_take_result(const struct kernel *kernel, const struct kernel_result *
 /* The log has passed over LSNs: the next command is at `lsn`. */
 void model_skip(struct model *m, uint64_t lsn);
 
-/* What waiting clients were told by the command that is judged next. */
+/* The results that waiting clients got from the command that is judged next. */
 void model_waited(struct model *m, const struct model_result *results, uint32_t count);
 
 /* Judges one command that the kernel has applied at lsn + 1; false and `why` if they disagree. */
@@ -281,7 +283,7 @@ bool model_watch(struct model *m, const struct kernel *kernel);
 /* Compares everything that can be read; false and `why` if something differs. */
 bool model_compare(struct model *m, const struct kernel *kernel);
 
-/* Nothing is due any more, nobody is being disowned. */
+/* Whether nothing is due any more and no disown is in progress. */
 bool model_quiet(const struct model *m);
 
 /* ---- between the model's own files ---- */
@@ -311,7 +313,7 @@ void model_follow(struct model *m);
 struct model_lease *model_lease_find(struct model *m, struct kernel_lease_id id);
 struct model_lease *model_lease_history(struct model *m, struct kernel_lease_id id);
 enum tn_result model_ended(struct model *m, struct kernel_lease_id id, struct model_lease **ret);
-/* Some value of it is of an internal pool. */
+/* Whether a value of the lease belongs to an internal pool. */
 bool model_lease_internal(const struct model *m, const struct model_lease *l);
 bool model_lease_due(const struct model *m, const struct model_lease *l);
 bool model_lease_forced(const struct model *m, const struct model_lease *l);
@@ -365,10 +367,11 @@ struct kernel_span model_span(const struct kernel_policy *policy, uint64_t i);
 bool model_in_range(const struct kernel_policy *policy, uint64_t number);
 bool model_excluded(const struct kernel_policy *policy, uint64_t number);
 /* Excluded values of the range; the values that "any" can get. */
-#define MODEL_EXCLUDED_COUNTED 16384u /* above it, those in use are not told apart */
+/* Above it, excluded values in use are not counted separately. */
+#define MODEL_EXCLUDED_COUNTED 16384u
 uint64_t model_pool_excluded(const struct model *m, uint32_t pool);
 uint64_t model_pool_capacity(const struct model *m, uint32_t pool);
-/* Whether a lease has a value of the pool or of a scope of it, or one is cooling. */
+/* Whether a lease has a value of the pool or of one of its scopes, or such a value is cooling. */
 bool model_pool_used(const struct model *m, uint32_t pool);
 /* The scope of a template, made now; or why not. */
 enum tn_result model_scope_made(struct model *m, const char *name, uint32_t *ret_pool);
@@ -430,8 +433,8 @@ void model_unattend(struct model *m);
 void model_wait_altered(struct model *m, uint32_t pool);
 /* The operation of this lease was repeated. */
 void model_wait_take_up(struct model *m, struct kernel_lease_id id);
-/* A lease has left its lines: its client is told. EXHAUSTED with the number UINT64_MAX stands for the
- * last refusal, whichever it was. */
+/* A lease has left its lines: its client gets a result. EXHAUSTED with the number UINT64_MAX stands
+ * for the last refusal, whichever it was. */
 void model_wait_tell(struct model *m, const struct model_lease *l, enum tn_result code,
                      uint64_t number, uint64_t before);
 /* Nobody could be served. */

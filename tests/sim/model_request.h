@@ -48,7 +48,7 @@ enum tn_result model_import_check(struct model *m, const struct model_request *q
 bool model_import_known(struct model *m, const struct model_request *q, struct model_lease *own);
 void model_import_fill(const struct model *m, const struct model_request *q, struct model_lease *l);
 
-/* Fills in value `at` by its pool's strategy; false if there is none. */
+/* Fills in value `at` by its pool's strategy. False: no value is free. */
 bool model_pick(struct model *m, struct model_request *q, uint32_t at);
 
 #endif

@@ -41,7 +41,7 @@
 #define WORLD_GROUP 12u /* requests that are served together */
 #define WORLD_MESSAGES 64u
 #define WORLD_TRACE 24u
-#define WORLD_VALUES 4u /* that a client asks for at the most */
+#define WORLD_VALUES 4u /* values that a client asks for, at most */
 #define WORLD_READERS 2u
 #define WORLD_TOKENS 12u
 #define WORLD_SENSORS 3u
@@ -49,7 +49,7 @@
 #define WORLD_SENSOR_BASE (WORLD_CLIENTS + 1u) /* in the place of a client */
 #define WORLD_DIR "data"
 
-/* What may happen at all; a seed has all of it, unless it is told to do without. */
+/* The kinds of trouble. A seed has all of them, except those that it is told to leave out. */
 #define WORLD_TROUBLE_TABLE(X) \
     X(CUTS, "cuts")            \
     X(KILLS, "kills")          \
@@ -101,7 +101,7 @@ struct world_doubt {
 struct world_ledger {
     struct kernel *kernel; /* the one without a disk */
     struct model model;
-    struct kernel_result result; /* of the last command */
+    struct kernel_result result; /* result of the last command */
     struct kernel_value *values;
     struct model_result shown; /* the same, as the model and the generator take it */
     struct model_event events[MODEL_EVENTS];
@@ -110,7 +110,7 @@ struct world_ledger {
     uint32_t event_count;
     struct world_entry *entries; /* in the order of the log */
     uint64_t count, capacity;
-    uint64_t lsn, next_lsn;   /* of the last entry, and of the next one: the log passes some over */
+    uint64_t lsn, next_lsn; /* LSN of the last entry and of the next one: the log skips some LSNs */
     struct world_fact *facts; /* every event, in order */
     size_t fact_count, fact_capacity;
     struct world_doubt doubt;
@@ -121,7 +121,7 @@ struct world_ledger {
 /* A lease that a client believes to have. */
 struct world_belief {
     bool held;
-    unsigned pool; /* of the clients' pools */
+    unsigned pool; /* index of one of the clients' pools */
     uint32_t count;
     uint64_t values[WORLD_VALUES];
     struct kernel_lease_id lease;
@@ -129,7 +129,7 @@ struct world_belief {
     bool reserved;
 };
 
-/* An operation under way. */
+/* An operation in flight. */
 struct world_op {
     bool open;
     uint32_t number;
@@ -138,7 +138,7 @@ struct world_op {
     uint32_t len;
     uint8_t bytes[512];
     uint64_t first_log_ms; /* the log's time when it was sent first */
-    uint64_t retry_ms;     /* when to send it again, if there is no answer */
+    uint64_t retry_ms;     /* when to send it again if no answer has arrived */
     bool answered;         /* some answer has been seen, with this result */
     uint64_t answer, answer_ms;
 };
@@ -177,7 +177,7 @@ struct world_reader {
     struct engine_event_id after;
     size_t position; /* how many facts are behind it */
     bool skipped;
-    size_t resumed; /* where it found itself then */
+    size_t resumed; /* the position at which it continued then */
 };
 
 /* A token that was granted once. */
@@ -192,9 +192,9 @@ struct world_token {
 /* A run of a sensor: a process and perhaps a child. */
 struct world_run {
     bool used;
-    bool orphan; /* its server is no more */
+    bool orphan; /* its server has ended */
     bool fails;  /* to start */
-    bool said;   /* that it has started, or failed to */
+    bool said;   /* it has reported that it has started, or failed to start */
     bool main_is_stubborn, child_is_stubborn;
     unsigned sensor;
     struct kernel_lease_id lease;
@@ -204,18 +204,18 @@ struct world_run {
 };
 
 struct world_sensor {
-    bool known;    /* to a supervisor that is up */
+    bool known;    /* a running supervisor knows the sensor */
     bool told;     /* whether it is wanted */
     bool orphaned; /* something of an earlier life is still there */
     bool asks;     /* the engine for `ask`, as soon as there is room */
     bool answered, token_asked;
-    bool stops; /* its run has got a signal */
+    bool stops; /* its run has received a signal */
     char ref[8];
     uint64_t digest;
     struct plan plan;
     enum plan_effect_kind ask;
     struct plan_fact answer;
-    struct kernel_lease_id last_lease; /* of the last run, of whatever life */
+    struct kernel_lease_id last_lease; /* lease of the last run, in any life */
     uint64_t last_epoch;
 };
 
@@ -226,13 +226,13 @@ struct world {
     struct tn_prng random;
     uint64_t transcript;
     struct fakeos *machine;
-    uint64_t true_ms; /* that has passed, whatever the clocks of the machine show */
+    uint64_t true_ms; /* real time that has passed, whatever the machine's clocks show */
 
     struct engine *engine;     /* NULL: down */
-    uint64_t up_at_ms;         /* when to start it again */
-    uint64_t base_ms, boot_ms; /* of the log's time since it is up */
+    uint64_t up_at_ms;         /* when to start the engine again */
+    uint64_t base_ms, boot_ms; /* the log's time, and the boot clock, at the last start */
     uint64_t up_true_ms;       /* the true time then */
-    uint64_t lead_ms;          /* of the log before the wall clock then */
+    uint64_t lead_ms;          /* how far the log was ahead of the wall clock then */
     struct kernel_limits limits;
     uint64_t events_max;
     uint64_t snapshot_bytes;
@@ -252,14 +252,14 @@ struct world {
     struct world_message messages[WORLD_MESSAGES];
     struct world_request group[WORLD_GROUP];
     uint32_t group_count, group_next;
-    struct world_fact *listened; /* by the listener, since it was looked at */
+    struct world_fact *listened; /* events that the listener received since the last check */
     size_t listened_count, listened_capacity;
     struct world_reader readers[WORLD_READERS];
     struct world_token tokens[WORLD_TOKENS]; /* the last ones */
     uint64_t token_count;
     struct world_sensor sensors[WORLD_SENSORS];
     struct world_run runs[WORLD_RUNS];
-    bool quiet; /* nothing happens any more but what was begun */
+    bool quiet; /* nothing new begins; only what was begun continues */
 
     char why[1600]; /* it failed */
     char trace[WORLD_TRACE][400];
@@ -292,7 +292,7 @@ static inline bool world_chance(struct world *w, uint32_t percent) {
     return world_below(w, 100) < percent;
 }
 
-/* With a trouble that does not happen the dice are thrown all the same: the rest stays as it is. */
+/* A trouble that is left out still draws its random number: everything else stays the same. */
 static inline bool world_trouble(struct world *w, enum world_trouble trouble, uint32_t per_mille) {
     bool hit = world_below(w, 1000) < per_mille;
     return hit && (w->without >> trouble & 1) == 0;
@@ -330,7 +330,7 @@ unsigned world_snapshots(struct world *w);
 void world_options(struct world *w, struct fakeos *machine, struct engine_options *ret_options);
 struct log_local_options world_log_options(void);
 
-/* world_log.c: the log as it is on the disk against the ledger. On another disk than its own,
+/* world_log.c: compares the log on the disk with the ledger. On a disk that is not the world's own,
  * nothing is committed: the log must end where the ledger does. */
 void world_log_compare(struct world *w, struct fakeos *machine, bool own);
 
