@@ -336,7 +336,7 @@ enum part { PART_OWNER, PART_STANDBYS, PART_ETCD, PART_GENERATOR, PART_COUNT };
 static const char *const part_names[PART_COUNT] = {"the owner", "standbys", "three members of etcd",
                                                    "the load generator"};
 
-/* In microseconds since each of them began. */
+/* Processor time in microseconds since each process began. */
 static void cpu_read(unsigned owner, double cpu[PART_COUNT]) {
     struct process self = {.id = getpid()};
     cpu[PART_OWNER] = process_cpu_us(&nodes[owner]);
@@ -620,7 +620,7 @@ int main(int argc, char **argv) {
     for (unsigned i = 1; i < NODES; i++) {
         nodes[i] = process_node(names[i], &members, false);
     }
-    bare_watch(&bare); /* as many as there are standbys */
+    bare_watch(&bare); /* as many watches as there are standbys */
     double rate = measure_sustained(&bare, "three nodes", 32);
     (void)measure_sustained(&bare, "three nodes", 128);
     if (!sustained_only) {

@@ -130,7 +130,7 @@ struct crew {
     atomic_ullong done;
 };
 
-/* Sleeps while the crew rests; true when it is over. */
+/* Sleeps while the crew rests; returns true when the crew must stop. */
 static bool crew_rest(struct crew *crew) {
     pthread_mutex_lock(&crew->lock);
     crew->asleep++;
@@ -337,7 +337,7 @@ static void measure_recovery_and_snapshot(void) {
     double rate = (double)stats.recovery_commands * 1e9 / (double)stats.recovery_ns;
     bench_row("recovery from the log", rate / 1e6);
 
-    /* Writers go on while the snapshot is taken. */
+    /* Writers continue while the snapshot is taken. */
     struct crew crew = {.engine = engine};
     pthread_t writer;
     crew_start(&crew, 1, &writer);

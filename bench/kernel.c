@@ -232,7 +232,7 @@ static void churn_random(struct rig *rig, uint64_t *lsns, uint64_t live, uint64_
 static bool smoke;
 #define MILLION (smoke ? 20000u : 1000000u)
 
-/* Leases live their whole life among a million others, FLIGHT of them at a time. */
+/* Each lease lives its whole life among a million others; FLIGHT leases do so at a time. */
 #define FLIGHT 1024u
 
 static void measure_lifecycle(void) {

@@ -271,7 +271,8 @@ static void measure_resp3(void) {
 
 /* A fresh server, so that memory that was needed before does not hide what a connection needs. */
 static void measure_idle(void) {
-    uint32_t count = length == BENCH_SMOKE ? 100 : IDLE_CONNECTIONS - 100; /* its limit is 10,000 */
+    /* The server's limit is 10,000. */
+    uint32_t count = length == BENCH_SMOKE ? 100 : IDLE_CONNECTIONS - 100;
     struct process server = process_tenure("idle");
     struct load *few = load_open(server.port, 100, 1, &ping_script);
     load_round(few);

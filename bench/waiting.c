@@ -33,7 +33,7 @@ static _Noreturn void die(const char *what, const char *why) {
 
 /* One round: every lane is granted the value once. */
 struct line {
-    int releases; /* the connection that gives the value back for all of them */
+    int releases; /* the connection that releases the value for all lanes */
     uint64_t last_lsn;
     uint64_t first_ns, last_ns; /* of the grants */
     uint64_t grants;

@@ -51,7 +51,7 @@ static enum tenure_result alloc_port(struct tenure *t, const char *holder, const
     return tenure_alloc(t, &ask, NULL, reply);
 }
 
-/* Runs `act` in a process of its own and waits for it. */
+/* Runs `act` in a child process and waits for it. */
 static void in_process(void (*act)(void)) {
     fflush(stdout);
     pid_t child = fork();
@@ -130,7 +130,7 @@ static void act_two(void) {
 
 #define ANSWERS 400
 
-/* Leases values as fast as it can and tells of each one only after it was answered. */
+/* Leases values as fast as it can and reports each one only after it was answered. */
 static void act_three_writer(int out) {
     struct tenure *t = open_or_die();
     const struct tenure_option options[] = {{"lo", "1"}, {"hi", "1000000"}, {"strategy", "random"}};
@@ -164,7 +164,7 @@ static void act_three(void) {
         count++;
     }
     kill(child, SIGKILL);
-    /* What the pipe still holds was answered, too. */
+    /* Leases that the pipe still contains were answered, too. */
     while (count < ANSWERS * 64 &&
            read(ends[0], told[count], sizeof told[0]) == (ssize_t)sizeof told[0]) {
         count++;

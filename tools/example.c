@@ -16,7 +16,7 @@ struct field {
 };
 
 struct example {
-    char words[512]; /* with a NUL behind each */
+    char words[512]; /* each followed by a NUL */
     const char *at[WORDS_MAX];
     uint32_t count, next;
     struct field fields[FIELDS_MAX];
@@ -68,7 +68,7 @@ static bool is_number(const char *text) {
     return text[0] != '\0' && strspn(text, "0123456789") == strlen(text);
 }
 
-/* A word as JSON, behind what is there. */
+/* Appends a word as JSON. */
 static void json_add(struct field *field, const char *text, bool raw) {
     size_t used = strlen(field->json);
     (void)snprintf(field->json + used, sizeof field->json - used, raw ? "%s" : "\"%s\"", text);
@@ -292,7 +292,8 @@ void example_curl(FILE *out, const struct protocol_command *row) {
     (void)fputs(protocol_command_has(row, PROTOCOL_PROGRAMS) ? "curl -u admin:SECRET" : "curl",
                 out);
     if (strcmp(row->path, "/v1/events") == 0) {
-        (void)fputs(" -H 'Accept: application/json'", out); /* else it is a stream without an end */
+        /* Else the answer is an endless stream. */
+        (void)fputs(" -H 'Accept: application/json'", out);
     }
     if (strcmp(row->method, "GET") != 0) {
         (void)fprintf(out, " -X %s", row->method);

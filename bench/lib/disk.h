@@ -1,4 +1,4 @@
-/* The disk by itself: 4 KiB overwrite + fdatasync of a file that was written before, again and again. */
+/* The bare disk: repeated 4 KiB overwrite + fdatasync of a file that was written before. */
 #ifndef TN_BENCH_DISK_H
 #define TN_BENCH_DISK_H
 
@@ -6,11 +6,11 @@
 
 #include "load.h"
 
-/* In this directory. Exits with a message if that does not work. */
+/* Opens a file in this directory. Exits with a message if that fails. */
 int disk_open(const char *dir);
-/* For so long; returns how many syncs were done, and the time in *ret_seconds. */
+/* Syncs for `ns` nanoseconds; returns how many syncs were done, and the time in *ret_seconds. */
 uint64_t disk_turn(int file, uint64_t ns, double *ret_seconds);
-/* The same at so many syncs a second, whether the disk keeps up or not: a sync that is late counts from the
+/* As disk_turn, at `rate` syncs a second, whether the disk keeps up or not: a late sync counts from the
  * moment at which it was due. */
 void disk_turn_at_rate(int file, uint64_t ns, double rate, struct load_histogram *histogram);
 

@@ -36,12 +36,12 @@ struct load {
     const struct load_script *script;
     struct connection *of;
     struct load_lane *lanes;
-    struct connection **idle; /* a ring of those that expect nothing: at a rate only */
+    struct connection **idle; /* a ring of connections that expect no reply: only at a rate */
     uint32_t idle_first, idle_count;
     char *in, *out;
     uint64_t under_way;
     uint64_t count;
-    bool sending; /* whoever has all its replies asks again */
+    bool sending; /* a connection that has all its replies sends again */
     bool at_rate;
     struct load_histogram *histogram;
 };
@@ -247,7 +247,7 @@ static void turn_step(struct load *load, uint64_t wait_ns) {
 
 #define PATIENCE_NS 30000000000u /* a server that says nothing for so long is stuck */
 
-/* Until the last reply is there. */
+/* Waits until the last reply has arrived. */
 static void turn_end(struct load *load) {
     load->sending = false;
     while (load->under_way > 0) {

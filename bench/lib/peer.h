@@ -71,7 +71,7 @@ struct peer_lane {
     bool whole;                /* looks for a free value from the beginning of the pool */
     char holder[24];
     uint64_t value, token;
-    uint32_t values[WORK_BUNDLE_VALUES]; /* of a bundle, by pool */
+    uint32_t values[WORK_BUNDLE_VALUES]; /* values of a bundle, by pool */
     uint64_t due_ns;
 };
 
@@ -102,7 +102,7 @@ struct peer_session *peer_session_make(const struct peer_verbs *verbs, void *ctx
                                        const struct peer_case *c, uint64_t *grants);
 struct side peer_side(struct peer_session *session);
 
-/* The lane has its answer and goes on, to the next step if this one was done. */
+/* The lane has its answer and continues, with the next step if this one is done. */
 void peer_answered(struct peer_lane *lane, enum peer_outcome outcome);
 
 /* Numbers for requests: a value of the pool to try or to begin with; a deadline, always a later one. */

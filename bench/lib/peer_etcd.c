@@ -48,14 +48,15 @@ static uint64_t value_of(struct tn_bytes key) {
     return strtoull(digits, NULL, 10);
 }
 
-/* A holder that returns has two keys: its value, and whether it is there. */
+/* A holder that returns has two keys: one for its value, one for whether it is present. */
 static struct text sticky_key(uint32_t index, const char *which) {
     struct text key;
     snprintf(key.at, sizeof key.at, "/sticky/client/%u/%s", index, which);
     return key;
 }
 
-/* What a held key says. The number stands for the deadline; it tells two grants of a holder apart. */
+/* The content of a held key. The number stands for the deadline; it distinguishes two grants of one
+ * holder. */
 static struct text lease_of(const struct peer_lane *lane, uint64_t number) {
     struct text text;
     snprintf(text.at, sizeof text.at, "%s:%llu", lane->holder, (unsigned long long)number);

@@ -75,7 +75,7 @@ void peer_library_fill(enum peer_pool pool) {
 struct callers {
     pthread_mutex_t lock;
     pthread_cond_t answered;
-    uint32_t count; /* of lanes with answers, under the lock */
+    uint32_t count; /* number of lanes with answers, under the lock */
     struct peer_lane *lanes[64];
     struct peer_lane *waiting; /* the only caller, which has a step to do */
 };

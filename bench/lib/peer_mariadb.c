@@ -216,7 +216,7 @@ static void submit(void *ctx, struct peer_lane *lane) {
     }
 }
 
-/* The value and the token of the first row, if there is one that is not NULL. */
+/* Takes the value and the token of the first row, if there is a row that is not NULL. */
 static bool row_take(MYSQL *connection, struct peer_lane *lane) {
     MYSQL_RES *result = mysql_store_result(connection);
     MYSQL_ROW row = result != NULL ? mysql_fetch_row(result) : NULL;

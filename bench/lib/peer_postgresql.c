@@ -300,7 +300,7 @@ static enum peer_outcome take(const struct link *link, struct peer_lane *lane, P
     return work->work == WORK_CONTEND ? PEER_REFUSED : PEER_AGAIN;
 }
 
-/* All lanes of the connection have their answers and go on together. */
+/* All lanes of the connection have their answers and continue together. */
 static void link_go_on(const struct clients *clients, struct link *link) {
     link->asked = link->answered = 0;
     for (uint32_t i = 0; i < clients->depth; i++) {

@@ -19,7 +19,7 @@
 
 #define PATH_BYTES 512
 
-static char build[256]; /* where this program's build is */
+static char build[256]; /* directory of this program's build */
 static char run[300];   /* of this run */
 
 static _Noreturn void die(const char *what) {

@@ -13,17 +13,17 @@ struct process {
     uint16_t tls_port; /* of tenured */
 };
 
-/* Where everything of this run is kept, below build/: the same file system for all of them. */
+/* The directory for all files of this run, below build/: all servers use the same file system. */
 void process_directory_make(void);
 void process_directory_remove(void);
 const char *process_directory(void);
 
-/* tenured of the build that this program belongs to, with its defaults. */
+/* Starts tenured of the build that this program belongs to, with its defaults. */
 struct process process_tenure(const char *name);
-/* With one more setting: an option and its argument. */
+/* As process_tenure, with one more setting: an option and its argument. */
 struct process process_tenure_set(const char *name, const char *option, const char *value);
-/* redis-server, with a log that is synced before every reply, or with nothing on disk at all. False:
- * it is not installed. */
+/* Starts redis-server, with a log that is synced before every reply, or with nothing on disk at all.
+ * False: redis-server is not installed. */
 bool process_redis(const char *name, bool durable, struct process *ret_process);
 void process_stop(const struct process *process);
 /* With SIGKILL. */
@@ -37,30 +37,32 @@ struct process_etcd {
 };
 bool process_etcd(unsigned count, struct process_etcd *ret_members);
 void process_etcd_stop(const struct process_etcd *members);
-/* A node of a cluster, ready to serve or to follow. Started again under the same name, it goes on with its
- * directory. `init`: it begins the cluster. */
+/* Starts a node of a cluster, ready to serve or to follow. A node that is started again under the
+ * same name continues with its directory. `init`: it begins the cluster. */
 struct process process_node(const char *name, const struct process_etcd *members, bool init);
 
 /* ---- For servers that are described elsewhere ---- */
 
-/* The last file that matches the pattern. False: there is none. */
+/* Finds the last file that matches the pattern. False: no file does. */
 bool process_find(const char *pattern, char *out, size_t capacity);
-/* NAME in the directory of this run. */
+/* Path of NAME in the directory of this run. */
 void process_path(const char *name, char *out, size_t capacity);
-/* Makes the directory NAME for a server that refuses to run as root, and its user. */
+/* Makes the directory NAME for a server that refuses to run as root, owned by the server's user. */
 void process_directory_give(const char *name, const char *user);
-/* Runs a program to its end, or begins one, as that user if this one is root. Its output goes to NAME.out. */
+/* Runs a program to its end, or starts one, as that user if this process is root. Its output goes
+ * to NAME.out. */
 void process_run(const char *name, const char *user, char *const *argv);
 pid_t process_begin(const char *name, const char *user, char *const *argv);
-/* The same as this user; what it prints goes to NAME.out in the directory of the run. */
+/* As process_begin, as the current user; the output goes to NAME.out in the directory of the
+ * run. */
 pid_t process_spawn(const char *name, char *const *argv);
-/* While waiting for it: exits with a message if the process has ended, else pauses a little. */
+/* For use in a waiting loop: exits with a message if the process has ended, else pauses briefly. */
 void process_check(const struct process *process, const char *name);
 /* A port that was free a moment ago. */
 uint16_t process_port_free(void);
 
 uint64_t process_resident_bytes(const struct process *process);
-/* Processor time that it has used, of all its threads, in the kernel too. */
+/* Processor time that all threads of the process have used, including time in the kernel. */
 double process_cpu_us(const struct process *process);
 
 #endif

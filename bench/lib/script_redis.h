@@ -26,9 +26,9 @@ struct load_script redis_script(const struct redis_job *job);
 
 /* Loads the scripts into the server. */
 void redis_prepare(uint16_t port);
-/* A free list of so many values; `held` of them go to others, in the full layout. */
+/* Makes a free list of `values` values; `held` of them are held by others, in the full layout. */
 void redis_pool_make(uint16_t port, unsigned pool, uint32_t values, uint32_t held);
-/* Three free lists, for WORK_BUNDLE. */
+/* Makes three free lists, for WORK_BUNDLE. */
 void redis_bundle_make(uint16_t port, unsigned pool, uint32_t values);
 
 #endif

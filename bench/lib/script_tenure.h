@@ -17,9 +17,9 @@ struct tenure_job {
 /* The job must outlive the script. */
 struct load_script tenure_script(const struct tenure_job *job);
 
-/* `options` are further words of POOL CREATE, or "". */
+/* `options` are more words of POOL CREATE, or "". */
 void tenure_pool_make(uint16_t port, const char *name, uint32_t values, const char *options);
-/* Holds so many values of the pool, each by a lease of its own. */
+/* Allocates `held` values of the pool, each with a lease of its own. */
 void tenure_pool_fill(uint16_t port, const char *name, uint32_t held);
 
 #endif

@@ -222,7 +222,7 @@ static bool sim_owned(const struct log *log) {
 
 static enum tn_status follower_batch(void *ctx, const struct log_batch *batch) {
     struct engines_node *n = ctx;
-    turns_take(n); /* what was in flight is answered first */
+    turns_take(n); /* batches in flight are answered first */
     history_see(n, batch);
     n->fresh = true;
     return n->inner_follower->batch(n->inner_follower->ctx, batch);
@@ -305,7 +305,7 @@ static bool part_open(struct group_node *node) {
     return true;
 }
 
-/* What is in flight is answered by nobody any more. */
+/* Appends in flight get no answer any more. */
 static void part_close(struct group_node *node) {
     struct engines_node *n = &current->nodes[node->n];
     n->dying = true;

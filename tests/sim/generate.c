@@ -30,7 +30,8 @@ static struct kernel_limits some_limits(struct generate *g) {
     limits.of[KERNEL_LIMIT_USERS] = 1 + limits.of[KERNEL_LIMIT_LEASES] % 5;
     limits.of[KERNEL_LIMIT_WAITERS] = 1 + generate_below(g, generate_chance(g, 30) ? 4 : 24);
     if (g->slow_drain) {
-        /* Nobody outside can tell when a dropped set's record goes: no request may depend on it. */
+        /* No client can tell when the record of a dropped set is freed: no request may depend on
+         * it. */
         limits.of[KERNEL_LIMIT_HISTORY] = 40;
     }
     return limits;
@@ -453,7 +454,7 @@ static void import_fields(struct generate *g, struct generate_draft *d, const st
     const struct model_lease *l =
         m->lease_count > 0 && generate_chance(g, 20) ? fitting(g, m, KERNEL_VERB_TOUCH) : NULL;
     some_holder(g, d);
-    if (l != NULL && l->value_count > 0) { /* again what is there already */
+    if (l != NULL && l->value_count > 0) { /* names the values of an existing lease again */
         struct model_shown shown;
         d->c.claim_count = 1;
         kernel_claim_write(&d->w, generate_text(m->pools[l->values[0].pool].name), false,
@@ -590,7 +591,7 @@ static struct tn_bytes spoiled(struct generate *g, uint8_t *bytes, uint32_t len)
     return tn_bytes_of(bytes, kernel_command_decode(tn_bytes_of(bytes, at), &unused) ? len : at);
 }
 
-/* Why, in words; now and then one byte too many of them. */
+/* Adds a reason as text; sometimes one byte too long. */
 static void some_note(struct generate *g, struct generate_draft *d) {
     if ((kernel_verb_rows[d->c.verb].optional & KERNEL_F_NOTE) == 0 || !generate_chance(g, 25)) {
         return;

@@ -141,7 +141,7 @@ static void some_option(struct generate *g, struct generate_draft *d, uint32_t w
     }
 }
 
-/* A pool that is there with the options that it has. */
+/* Creates an existing pool again, with the options that it has. */
 static bool some_create_again(struct generate *g, struct generate_draft *d, const struct model *m) {
     uint32_t pool;
     generate_pool(g, m, d->pool, sizeof d->pool);
@@ -158,7 +158,7 @@ static bool some_create_again(struct generate *g, struct generate_draft *d, cons
     return true;
 }
 
-/* A scope by its name, with some options of its own. */
+/* Creates a scope by its name, with some options of its own. */
 static void scope_create(struct generate *g, struct generate_draft *d, const struct model *m) {
     for (uint32_t tries = 0; tries < 6 && strchr(d->pool, '@') == NULL; tries++) {
         generate_pool(g, m, d->pool, sizeof d->pool);

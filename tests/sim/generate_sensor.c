@@ -3,10 +3,10 @@
 
 #include <stdio.h>
 
-#define LATE_MS 2000000u /* that a word about a rule may be: some hundred commands */
+#define LATE_MS 2000000u /* how old a revision of a rule may be: some hundred commands */
 
-/* A time, and not always the latest. By dice of its own, so that all other commands of a seed stay what
- * they were: planted bugs are known by the seeds that find them. */
+/* A revision, which is not always the latest. Drawn from a generator of its own, so that all other
+ * commands of a seed stay the same: planted bugs are known by the seeds that find them. */
 static void some_revision(const struct generate *g, struct generate_draft *d) {
     struct tn_prng aside = g->random;
     tn_prng_seed(&aside, ~tn_prng_next(&aside));

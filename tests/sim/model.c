@@ -64,7 +64,7 @@ static bool op_is_over(const struct model *m, const struct model_op *op) {
     return !op->waits && op->until_ms <= m->now_ms;
 }
 
-/* The first one that is over, or op_count. */
+/* The first operation whose window has ended, or op_count. */
 static uint32_t op_first_over(const struct model *m) {
     uint32_t i = 0;
     while (i < m->op_count && !op_is_over(m, &m->ops[i])) {
@@ -95,7 +95,7 @@ static const struct model_op *op_find(const struct model *m, struct tn_bytes use
     return NULL;
 }
 
-/* Entries that are over make room: they go before the command is applied. */
+/* Expired entries make room: they are removed before the command is applied. */
 bool model_admits(const struct model *m, const struct kernel_command *c) {
     bool over = op_first_over(m) < m->op_count;
     return c->opid.len == 0 || op_find(m, c->user, c->opid) != NULL || over ||
@@ -111,7 +111,7 @@ static bool op_answers(struct model *m, struct tn_bytes bytes) {
     if (op->len == bytes.len && op->hash == tn_hash64(bytes.at, bytes.len, 0)) {
         if (op->waits) {
             model_wait_take_up(m, op->result.head.lease);
-            op = op_find(m, m->c.user, m->c.opid); /* if the wait is over, it has moved */
+            op = op_find(m, m->c.user, m->c.opid); /* if the wait has ended, the entry has moved */
         }
         m->want = op->result;
         m->want.head.replayed = true;
@@ -138,7 +138,7 @@ static void op_keep(struct model *m, struct tn_bytes bytes) {
     op->hash = tn_hash64(bytes.at, bytes.len, 0);
     model_text(op->user, sizeof op->user, m->c.user);
     model_text(op->id, sizeof op->id, m->c.opid);
-    op->result = m->want; /* with what the contract leaves open: */
+    op->result = m->want; /* except for what the contract leaves open: */
     op->result.head.retry_at_ms = m->got->head.retry_at_ms;
     op->waits = m->want.head.code == TN_R_WAITING;
 }
@@ -181,7 +181,7 @@ static void compare_result(struct model *m) {
     bool grant = m->c.verb == KERNEL_VERB_ALLOC || m->c.verb == KERNEL_VERB_RESERVE ||
                  m->c.verb == KERNEL_VERB_IMPORT;
     bool told = good(w->code) || w->code == TN_R_WAITING ||
-                (w->code == TN_R_BUSY && grant); /* which lease is in the way */
+                (w->code == TN_R_BUSY && grant); /* BUSY names the lease that holds the value */
     bool lease = w->has_lease == g->has_lease || !told;
     if (w->has_lease && g->has_lease) {
         lease = kernel_lease_id_compare(w->lease, g->lease) == 0 && w->epoch == g->epoch &&
@@ -214,7 +214,7 @@ static bool op_begins(struct model *m) {
     return m->op_user;
 }
 
-/* What the command has freed goes to those who wait. */
+/* Gives the values that the command has freed to waiters. */
 static void serve(struct model *m) {
     m->serving = m->c.verb != KERNEL_VERB_UNATTEND || (m->c.fields & KERNEL_F_LEASE) != 0;
     model_follow(m);
@@ -253,8 +253,8 @@ static void judge(struct model *m, struct tn_bytes bytes) {
     compare_result(m);
 }
 
-/* No command has unbounded work: each entry of a step is one lease or value, and a lease whose
- * grace is over, too, moves twice. What the command names is settled besides. */
+/* The work of a command is bounded: each entry of a step is one lease or value, and a lease whose
+ * grace has ended, too, makes two transitions. Transitions that the command names come on top. */
 static void check_bounds(struct model *m) {
     uint64_t most = 4;
     switch (m->c.verb) {

@@ -12,7 +12,7 @@ enum tn_result model_refuse(struct model *m, enum tn_result code, uint64_t numbe
     return code;
 }
 
-/* The lease on the value is told, or when it has cooled. */
+/* The answer names the lease that holds the value, or the end of the value's cooldown. */
 static enum tn_result busy(struct model *m, uint32_t pool, uint64_t number, uint64_t at) {
     const struct model_lease *l = model_value_lease(m, pool, number);
     uint32_t cooling = model_value_cooling(m, pool, number);
@@ -315,7 +315,7 @@ static enum tn_result check_quota(struct model *m, const struct model_request *q
         uint32_t pool = q->parts[i].pool;
         uint64_t quota = model_policy(m, pool)->of[KERNEL_OPTION_MAX_PER_HOLDER];
         uint64_t values = model_pool_held(m, pool, KERNEL_NO_STATE, q->holder);
-        bool last = true; /* what a pool is asked for in several parts is judged at the last */
+        bool last = true; /* several parts for one pool are judged at the last of them */
         for (uint32_t j = i + 1; j < q->part_count; j++) {
             last = last && q->parts[j].pool != pool;
         }
@@ -392,7 +392,7 @@ static enum tn_result choose(struct model *m, struct model_request *q) {
     for (uint32_t i = 0; i < q->part_count; i++) {
         uint32_t pool = q->parts[i].pool;
         if (model_policy(m, pool)->of[KERNEL_OPTION_STRATEGY] != KERNEL_COLDEST) {
-            m->pools[pool].cold_count = 0; /* of a time when it was */
+            m->pools[pool].cold_count = 0; /* left from a time when it was */
         }
     }
     if (choose_listed(m, q) != TN_R_OK) {

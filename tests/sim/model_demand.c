@@ -129,7 +129,7 @@ static uint64_t later(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* False: it has it already, or is told none. */
+/* False: the metadata is the same, or the command has none. */
 static bool meta_set(struct model *m, struct model_demand *r) {
     r->spec_len = r->exists ? r->spec_len : 0;
     if ((m->c.fields & KERNEL_F_META) == 0 ||
@@ -186,7 +186,7 @@ static void rule_set(struct model *m, const char *name, const char *trigger) {
     model_expect_name(m, KERNEL_EVENT_RULE_SET, name, r->enabled);
 }
 
-/* Nothing of it is there: what was said counts later, if it is not outdated. */
+/* The rule does not exist: its report counts later, unless it is outdated. */
 static void absent_change(struct model *m, const char *name) {
     struct model_tombstone *g = tombstone(m, name);
     uint64_t ended = g != NULL ? g->ended : 0;
@@ -206,7 +206,7 @@ static void absent_change(struct model *m, const char *name) {
     }
 }
 
-/* Before a rule goes: what is older than its end is over. */
+/* Called before a rule is deleted: reports older than its end no longer count. */
 static void bury(struct model *m, const struct model_demand *r) {
     uint64_t ended = named(m) > 0 ? named(m) : r->revision;
     struct model_tombstone *g = ended > 0 ? dig(m, r->name) : NULL;

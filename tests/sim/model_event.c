@@ -208,7 +208,7 @@ void model_expect(struct model *m, enum kernel_event_kind kind, enum kernel_reas
     for (uint32_t i = 0; i < l->value_count; i++) {
         mixed = mixed || l->values[i].pool != l->values[0].pool;
     }
-    if (l->value_count == 0) { /* it waits, or has waited */
+    if (l->value_count == 0) { /* the lease waits, or has waited */
         if (l->wait.pool_count == 1) {
             snprintf(want.name, sizeof want.name, "%s", m->pools[l->wait.pools[0]].name);
         }
@@ -218,7 +218,7 @@ void model_expect(struct model *m, enum kernel_event_kind kind, enum kernel_reas
     want.value_count = l->value_count;
     for (uint32_t i = 0; i < l->value_count; i++) {
         model_show(m, &l->values[i], &want.values[i]);
-        want.values[i].claim = 0; /* events do not tell */
+        want.values[i].claim = 0; /* events do not contain the claim */
     }
     let_pass(m, kind, l->id);
     expect(m, &want);

@@ -21,7 +21,8 @@ static struct times times_given(const struct model *m) {
     return t;
 }
 
-/* No end of its own: the pool's lease from now on, but no longer than the whole life may last. */
+/* An import without an end of its own gets the pool's lease time from now on, but no more than the
+ * maximum for its whole life. */
 static uint64_t end_given(const struct model *m, const struct model_request *q) {
     if ((m->c.fields & KERNEL_F_DEADLINE) != 0) {
         return m->c.deadline_ms;
@@ -110,7 +111,8 @@ void model_import_fill(const struct model *m, const struct model_request *q,
     }
 }
 
-/* How many values were ever used at once, the model does not know: there the kernel's word counts. */
+/* The model does not know how many values were ever in use at once: it takes the kernel's
+ * number. */
 void model_pool_seed(struct model *m) {
     char name[MODEL_TEXT];
     model_text(name, sizeof name, m->c.pool);

@@ -73,7 +73,8 @@ enum tn_result model_ended(struct model *m, struct kernel_lease_id id, struct mo
     for (uint32_t i = 0; i < m->lease_count + m->history_count; i++) {
         bool live = i < m->lease_count;
         struct model_lease *l = live ? &m->leases[i] : &m->history[i - m->lease_count];
-        known = known || l->id.lsn == id.lsn; /* of another generation: not the one meant */
+        /* The id may be of another generation: then it is another lease. */
+        known = known || l->id.lsn == id.lsn;
     }
     struct model_lease *l = model_lease_history(m, id);
     if (l != NULL) {
@@ -168,7 +169,7 @@ static void retire_oldest(struct model *m) {
     model_pools_free(m);
 }
 
-/* What is over leaves in steps; until then it only reads as gone. */
+/* Expired history is removed in steps; until then it only reads as gone. */
 void model_history_retire(struct model *m, uint32_t most) {
     for (uint32_t i = 0; i < most; i++) {
         if (m->history_count == 0 || !model_history_over(m, &m->history[0])) {
@@ -326,7 +327,7 @@ struct model_next model_next_free(const struct model *m, uint32_t pool) {
             mixed = mixed || l->values[v].pool != l->values[0].pool;
         }
         for (uint32_t i2 = 0; l->state == KERNEL_WAITING && i2 < l->wait.pool_count; i2++) {
-            next.entries += l->wait.pools[i2] == pool; /* its timer is passed over */
+            next.entries += l->wait.pools[i2] == pool; /* the waiter's timer is skipped */
         }
         if (!here) {
             continue;
@@ -358,8 +359,8 @@ bool model_next_agrees(const struct model_next *next, uint64_t got) {
     return got == next->first_ms;
 }
 
-/* A step ends when its budget is used up or nothing is due. A renewed lease's old timer costs a step
- * and tells nothing, so with one of those around nobody can know. */
+/* A step ends when its budget is used up or nothing is due. The old timer of a renewed lease costs
+ * a step and has no effect, so with such a lease the model cannot judge. */
 static void check_swept(struct model *m, const struct model_next *next) {
     bool stale = false;
     for (uint32_t i = 0; i < m->lease_count; i++) {
@@ -370,7 +371,8 @@ static void check_swept(struct model *m, const struct model_next *next) {
     }
 }
 
-/* EXHAUSTED tells it: at once if something is due that the bounded step did not reach. */
+/* EXHAUSTED reports when a value is next free: at once if something is due that the bounded step
+ * did not reach. */
 void model_exhausted(struct model *m, uint32_t pool) {
     struct model_next next = model_next_free(m, pool);
     uint64_t got = m->got->head.retry_at_ms;

@@ -19,7 +19,7 @@ static bool givable(struct model *m, const struct model_request *q, uint32_t at,
            !model_taken_here(q, pool, number) && model_value_free(m, pool, number);
 }
 
-/* The next number that is a value of the pool, from `number` on, past what is excluded. */
+/* The next value of the pool, starting at `number`, that is not excluded. */
 static bool next_value(const struct model *m, uint32_t pool, uint64_t number, uint64_t *ret) {
     const struct kernel_policy *policy = model_policy(m, pool);
     const struct model_pool *p = &m->pools[pool];
@@ -105,7 +105,7 @@ static bool is_cold(const struct model_pool *p, uint64_t number) {
     return false;
 }
 
-/* Never used (or forgotten) ones first, the lowest of them; then the one freed longest ago. */
+/* Values never used (or forgotten) first, the lowest of them; then the value freed longest ago. */
 static bool pick_coldest(struct model *m, const struct model_request *q, uint32_t at,
                          uint64_t *ret) {
     uint32_t pool = q->values[at].pool;

@@ -104,7 +104,7 @@ static bool policy_sound(const struct model *m, struct kernel_policy *p) {
     return sound;
 }
 
-/* Which of the reasons is told; that there is one was decided here. */
+/* Which fault is reported; that there is one was decided here. */
 static uint64_t fault_told(const struct model *m, const struct kernel_policy_patch *patch,
                            struct kernel_policy *p) {
     return kernel_policy_patch_fault(patch, p, m->limits.of[KERNEL_LIMIT_RATE_WINDOW]);
@@ -128,7 +128,7 @@ static bool patch_sound(const struct model *m, const struct kernel_policy_patch 
     return sound && (sticky || !patch->strict || (patch->mask & adaptive) == 0);
 }
 
-/* A pool that is there is created again: nothing happens if every option that counts is the same. */
+/* An existing pool is created again: nothing changes if every option that counts is the same. */
 static void created_again(const struct model *m, uint32_t pool, struct kernel_policy *policy,
                           bool sound, struct kernel_result *r) {
     const struct kernel_policy *own = &m->pools[pool].own;
@@ -511,7 +511,7 @@ static void alter_applied(struct model *m, uint32_t pool, const struct kernel_po
         bool reached = (i == pool || scope) && (moved || excludes);
         m->pools[i].not_lowest = m->pools[i].not_lowest || reached;
     }
-    evaluate_scopes(m, pool); /* by the old terms, up to now */
+    evaluate_scopes(m, pool); /* by the old terms, until now */
     model_disown_pass(m);
     p->own = *next;
     if (!model_pool_used(m, pool)) {
@@ -524,7 +524,7 @@ static void alter_applied(struct model *m, uint32_t pool, const struct kernel_po
     evaluate_scopes(m, pool);
 }
 
-/* What an alter makes of the kept scopes of a template: the first fault, or that there is none. */
+/* The first fault that an alter causes in the kept scopes of a template, or KERNEL_FAULT_NONE. */
 static uint64_t scopes_fault(const struct model *m, uint32_t pool,
                              const struct kernel_policy *next) {
     for (uint32_t i = 0; i < MODEL_POOLS; i++) {

@@ -268,7 +268,7 @@ void model_value_given(struct model *m, uint32_t pool, uint64_t number) {
     if (p->used_count < MODEL_USED) {
         p->used[p->used_count++] = number;
     } else {
-        p->by_value = true; /* too many to tell */
+        p->by_value = true; /* too many values to know */
     }
 }
 

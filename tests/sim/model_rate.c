@@ -48,7 +48,7 @@ void model_rate_evaluate(struct model *m, uint32_t pool) {
     bool fell = sum_at(p, p->rate_second) < p->rate_floor;
     while (p->rate_second < second) {
         if (second - p->rate_second > MODEL_WINDOW) {
-            memset(p->rates, 0, sizeof p->rates); /* all of them have left the window */
+            memset(p->rates, 0, sizeof p->rates); /* all leases have left the window */
             p->rate_second = second;
         } else {
             memmove(&p->rates[1], &p->rates[0], sizeof p->rates - sizeof p->rates[0]);
@@ -92,7 +92,8 @@ struct model_rate model_rate(const struct model *m, uint32_t pool, uint64_t now_
     }
     r.sum = sum_at(p, now_ms / 1000);
     r.rate_micro = (uint64_t)((wide)r.sum * 3600 * 1000000 / p->rate_window);
-    /* Without new leases the sum only falls: at or above then and now means all the while. */
+    /* Without new leases the sum only falls: if it was at or above the floor then and is now, it
+     * was all the time in between. */
     r.ultra = p->ultra_since_ms != 0 && r.sum >= p->rate_floor;
     if (of[KERNEL_OPTION_ADAPTIVE] == 0) {
         return r;

@@ -12,7 +12,7 @@ static void take_value(const struct kernel *kernel, const struct kernel_value *v
     ret->format = v->format;
     ret->number = v->name_len == 0 ? v->number : 0;
     memcpy(ret->name, v->name, v->name_len);
-    if (v->pool != UINT32_MAX) { /* an answer from memory does not know */
+    if (v->pool != UINT32_MAX) { /* an answer from the operation table has no pool */
         kernel_pool_name(kernel, v->pool, ret->pool);
     }
 }

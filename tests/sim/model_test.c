@@ -291,7 +291,8 @@ static void same_state(struct run *run, const struct kit *other, const char *wha
     same_hash(run, kernel_hash(other->kernel), what);
 }
 
-/* The whole log once more; on the way a copy is made by image, which must go on in the same way. */
+/* Replays the whole log; in the middle, copies the kernel by its image, and the copy must end in
+ * the same state. */
 static void run_replay(struct run *run, uint32_t cut) {
     struct kit again;
     struct kit copy;
@@ -314,7 +315,8 @@ static void run_replay(struct run *run, uint32_t cut) {
     total.clones++;
 }
 
-/* An image that is saved bit by bit while commands go on: it must show its own moment. */
+/* An image that is saved piece by piece while commands continue: it must show the moment at which
+ * it began. */
 struct photo {
     struct kit kit;
     struct tn_table_header headers[KERNEL_TABLES_MAX];
@@ -401,7 +403,8 @@ static void run_seed(struct run *run, uint64_t seed, uint64_t commands) {
     kit_close(&run->kit);
 }
 
-/* What happened how often: a generator that has gone lame shows here. */
+/* Prints how often each thing happened, which shows whether the generator still reaches
+ * everything. */
 static void tell_totals(void) {
     fprintf(stderr, "  judged:");
     for (uint32_t i = 0; i < TN_R_COUNT; i++) {

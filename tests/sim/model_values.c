@@ -11,7 +11,8 @@
 /* What the model has of one value. */
 struct truth {
     enum kernel_value_state state;
-    const struct model_lease *lease; /* on it, or the last one; NULL: none is known */
+    /* The lease that holds the value, or the last one that did; NULL: unknown. */
+    const struct model_lease *lease;
     uint64_t until_ms;
 };
 
@@ -169,7 +170,7 @@ static void check_filter(struct model *m, const struct kernel *k, uint32_t pool,
     }
 }
 
-/* One value, by its name or number: one of those shown. */
+/* Reads one value by its name or number: it must be equal to its row in the list. */
 static void check_one(struct model *m, const struct kernel *k, uint32_t pool,
                       const struct kernel_value_view *row) {
     const struct model_pool *p = &m->pools[pool];

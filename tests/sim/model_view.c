@@ -199,7 +199,7 @@ static uint64_t cooling_in(const struct model *m, uint32_t pool) {
     return count;
 }
 
-/* Of the pool itself or of a scope of it. */
+/* Whether pool i is the pool itself or one of its scopes. */
 static bool belongs(const struct model *m, uint32_t i, uint32_t pool) {
     const struct model_pool *p = &m->pools[i];
     return p->state == MODEL_POOL_LIVE && (i == pool || (p->is_scope && p->parent == pool));

@@ -99,7 +99,7 @@ enum tn_result model_wait_turn(struct model *m, const struct model_request *q) {
 
 static void forget_cold(struct model *m, uint32_t pool) {
     if (model_policy(m, pool)->of[KERNEL_OPTION_STRATEGY] != KERNEL_COLDEST) {
-        m->pools[pool].cold_count = 0; /* of a time when it was */
+        m->pools[pool].cold_count = 0; /* left from a time when it was */
     }
 }
 

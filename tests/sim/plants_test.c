@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #define SEEDS_QUICK 5u  /* bugs that are found this soon are tried by default */
-#define SECONDS_MAX 20u /* of processor time: a seed that takes more counts as one without end */
+#define SECONDS_MAX 20u /* of processor time: a seed that takes longer counts as endless */
 
 enum finder {
     MODEL,

@@ -403,7 +403,7 @@ static void run(struct rworld *w, uint64_t ms, bool mishaps) {
     }
 }
 
-/* A head that anybody may take over, put there by nobody in particular. */
+/* Puts a head that any node may take over, written by no node in particular. */
 static void head_put(struct rworld *w) {
     struct replica_head head;
     uint8_t bytes[REPLICA_HEAD_BYTES];
@@ -435,7 +435,7 @@ static void world_open(struct rworld *w, uint64_t seed) {
     }
 }
 
-/* Reads the log from the store, and compares it with what the nodes were told. */
+/* Reads the log from the store, and compares it with the answers that the nodes got. */
 static void log_check(struct rworld *w) {
     uint8_t *found = calloc(BATCHES, 1);
     uint64_t lsn = 1;
@@ -470,7 +470,7 @@ static void log_check(struct rworld *w) {
 }
 
 static void world_close(struct rworld *w) {
-    /* Calls that are still under way tell nobody, but their memory is to be freed. */
+    /* Calls still in flight report to no one, but their memory must be freed. */
     for (unsigned n = 0; n < NODES; n++) {
         w->nodes[n].hangs_until_ms = UINT64_MAX;
     }

@@ -12,7 +12,7 @@
 
 #include "base/hash.h"
 
-#define DAMAGES 3u /* that are tried after a good end, each on a copy */
+#define DAMAGES 3u /* damages tried after a clean end, each on a copy */
 #define DAY_MS ((uint64_t)86400 * 1000)
 
 void world_trace(struct world *w, const char *format, ...) {
@@ -223,7 +223,7 @@ static void look(struct world *w) {
     }
 }
 
-/* Whatever was planned has happened, or the server has halted: this life is over. */
+/* The planned fault has happened, or the server has halted: this life ends. */
 static void afterwards(struct world *w) {
     bool cut = fakeos_is_cut(w->machine);
     bool hit = world_call_failed(w);
@@ -274,7 +274,7 @@ static void step(struct world *w) {
     }
 }
 
-/* At the end everybody is given the time to come to rest, and all is there. */
+/* Runs all steps; at the end everything gets the time to come to rest, and is compared. */
 void world_run(struct world *w) {
     for (w->step = 1; w->step <= w->steps; w->step++) {
         step(w);

@@ -62,7 +62,8 @@ void world_clients_pools(struct world *w) {
 }
 
 static bool own_name(struct tn_bytes name) {
-    return name.len > 0 && (name.at[0] == 'b' || name.at[0] == 's'); /* and those of sensors */
+    /* Pools of the clients and of the sensors. */
+    return name.len > 0 && (name.at[0] == 'b' || name.at[0] == 's');
 }
 
 static bool own_lease(const struct model *m, struct kernel_lease_id id) {
@@ -77,7 +78,8 @@ static bool own_lease(const struct model *m, struct kernel_lease_id id) {
             }
         }
     }
-    return id.lsn > m->lsn; /* it may be theirs when the command gets there */
+    /* A lease that does not exist yet may be one of theirs when the command is applied. */
+    return id.lsn > m->lsn;
 }
 
 bool world_clients_own(const struct world *w, struct tn_bytes bytes) {
@@ -171,7 +173,8 @@ static void belief_renew(struct world *w, unsigned client, const struct kernel_r
     belief->held = false;
 }
 
-/* A token is good as long as its holder was told; and a read knows when it is over. */
+/* A token is valid at least until the deadline that its holder was given, and a read knows when it
+ * has ended. */
 void world_clients_verify(struct world *w) {
     for (unsigned i = 0; i < WORLD_CLIENTS; i++) {
         const struct world_belief *belief = &w->clients[i].belief;
@@ -271,7 +274,7 @@ static void op_on_lease(struct world *w, unsigned client) {
     op_begin(w, client, belief->pool, &c);
 }
 
-/* Its window is over: from now on a repetition could be a second effect. */
+/* The operation's window has ended: from now on a repetition could have a second effect. */
 static bool op_too_old(struct world *w, const struct world_op *op) {
     uint64_t window_ms = w->limits.of[KERNEL_LIMIT_OP_SECONDS] * 1000;
     return world_now(w) - op->first_log_ms + 1000 >= window_ms;
@@ -280,7 +283,7 @@ static bool op_too_old(struct world *w, const struct world_op *op) {
 static void client_crash(struct world *w, unsigned client) {
     struct world_client *self = &w->clients[client];
     self->down_until_ms = w->true_ms + world_below(w, 5000);
-    if (world_chance(w, 50)) { /* it kept no journal */
+    if (world_chance(w, 50)) { /* the client kept no journal */
         self->belief.held = false;
         self->op.open = false;
     }
@@ -379,7 +382,7 @@ void world_client_hear(struct world *w, unsigned client, uint32_t number,
     bool committed = engine_outcome(&result->head) == TN_COMMITTED;
     world_note(w, answer_digest(result) + number);
     if (w->true_ms < self->down_until_ms || !committed) {
-        return; /* nobody is there; or it is repeated, in its time */
+        return; /* the client is down, or will repeat the request in time */
     }
     if (number == self->op.number) {
         answer_check(w, client, &self->op, result);

@@ -17,8 +17,8 @@ struct reading {
     struct world *w;
     bool own;
     uint64_t lsn;    /* the last one seen */
-    uint64_t index;  /* of the ledger's next entry */
-    uint32_t doubts; /* commands in doubt that are there */
+    uint64_t index;  /* index of the ledger's next entry */
+    uint32_t doubts; /* commands in doubt that are in the log */
 };
 
 static enum tn_status snapshot_begin(void *ctx, const struct log_position *at) {
@@ -131,7 +131,8 @@ static void newest_snapshot(void *ctx, const char *name) {
     }
 }
 
-/* A snapshot that this start has taken covers what is to be seen: the one before it does not. */
+/* Whether this start has taken a snapshot beyond the ledger's end: the entries to compare are then
+ * read from the snapshot before it, which does not cover them. */
 static bool is_covered(const struct world *w, struct fakeos *machine) {
     const struct os *os = fakeos_table(machine);
     uint64_t newest = 0;

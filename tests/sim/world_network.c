@@ -12,7 +12,7 @@ static struct world_message *message_new(struct world *w) {
             return &w->messages[i];
         }
     }
-    return NULL; /* as good as lost */
+    return NULL; /* counts as lost */
 }
 
 /* How long it takes, or that it never arrives. */

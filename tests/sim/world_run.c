@@ -58,7 +58,8 @@ void world_run_signal(struct world *w, struct world_run *run, bool kill) {
     }
 }
 
-/* Their server is no more. Without power nothing goes on; else guardians find out, in a while. */
+/* The server of these runs has ended. After a power cut they are all dead; otherwise their
+ * guardians end them after a while. */
 void world_runs_abandon(struct world *w, bool power) {
     for (unsigned i = 0; i < WORLD_RUNS; i++) {
         struct world_run *run = &w->runs[i];
@@ -76,7 +77,7 @@ void world_runs_abandon(struct world *w, bool power) {
     }
 }
 
-/* Time passes; what its sensor hears of it goes through world_sensor_fact. */
+/* Lets time pass for the runs; what their sensors learn goes through world_sensor_fact. */
 void world_runs_pass(struct world *w) {
     for (unsigned i = 0; i < WORLD_RUNS; i++) {
         struct world_run *run = &w->runs[i];

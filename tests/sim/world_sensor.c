@@ -19,7 +19,7 @@
 
 #define POOL "sensors"
 #define QUIET_STEPS 4000u
-#define UNPROVEN_EVERY 4u /* of the runs that a server has left alive */
+#define UNPROVEN_EVERY 4u /* one in so many of the runs that a server has left alive */
 
 static struct tn_bytes text(const char *s) {
     return tn_bytes_of(s, strlen(s));
@@ -151,8 +151,8 @@ static void tell(struct world *w, unsigned index, const struct plan_fact *fact) 
 
 /* ---- facts ---- */
 
-/* Somebody else has ended what an earlier life left; the plan hears only that it is gone. Of a run that
- * nothing proves dead it hears by the operator, who has looked. */
+/* A run of an earlier life is ended by its guardian; the plan only learns that it is gone. If
+ * nothing proves a run dead, the plan learns it from the operator, who has checked. */
 void world_sensor_fact(struct world *w, const struct world_run *run, enum plan_fact_kind kind) {
     struct world_sensor *s = &w->sensors[run->sensor];
     if (w->engine == NULL || !s->known || (run->orphan && kind != PLAN_FACT_GONE)) {
@@ -179,7 +179,7 @@ static void token_answer(struct world *w, unsigned index) {
                              .expires_ms = w->true_ms + 2000 + world_below(w, 9000)});
 }
 
-/* What the engine says of it now. */
+/* Reads the current state of the sensor from the engine. */
 static void read_sensor(struct world *w, unsigned index, bool at_once) {
     struct world_sensor *s = &w->sensors[index];
     struct kernel_sensor_view view;
@@ -450,7 +450,7 @@ static bool is_full(enum tn_result code) {
            code == TN_R_POOL_NOTFOUND || code == TN_R_BAD_VALUE; /* no room for pool or name */
 }
 
-/* Nothing more happens: then what is wanted runs, and nothing else. */
+/* Whether everything is at rest: what is wanted runs, and nothing else. */
 static bool at_rest(struct world *w, unsigned *ret_sensor) {
     for (unsigned i = 0; i < WORLD_SENSORS; i++) {
         struct kernel_sensor_view view;

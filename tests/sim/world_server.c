@@ -165,7 +165,7 @@ static void start_failed(struct world *w, enum tn_status status, bool hit,
     w->listened_count = 0;
 }
 
-/* The clock of the log goes on from what is logged or from the wall. */
+/* The log's clock continues from the last logged time or from the wall clock. */
 static void clock_begin(struct world *w) {
     uint64_t wall_ms = table(w)->clock_wall_ms(table(w)->ctx);
     uint64_t last_ms = kernel_now(w->ledger.kernel);
@@ -221,7 +221,7 @@ static bool start(struct world *w, bool last_try) {
     enum tn_status status = ekit_try_local(&options, &local, &w->engine, &error);
     bool hit = attempt_over(w, &attempt);
     if (status == TN_OK && fakeos_is_cut(w->machine)) {
-        (void)engine_close(w->engine); /* it died just then */
+        (void)engine_close(w->engine); /* the server died at that moment */
         w->engine = NULL;
         status = TN_IO;
     }
@@ -269,7 +269,7 @@ static void over(struct world *w, bool power) {
     }
     w->engine = NULL;
     world_sensors_lose(w, power);
-    w->listened_count = 0; /* what it said while it ended, nobody heard */
+    w->listened_count = 0; /* events during the close are not checked */
     w->ledger.doubt.tick = true;
     w->up_at_ms = w->true_ms + world_below(w, 4000);
     world_note(w, power);
@@ -317,7 +317,7 @@ static void serve_one(struct world_request *q) {
     }
 }
 
-/* A refusal that needs no log is the one that the log gives, at the position before it. */
+/* A refusal that is not logged must equal the one that the log gives at the position before it. */
 static void judged_check(struct world *w, const struct world_request *q) {
     const struct kernel_result *got = &q->request.result, *want = &q->verdict;
     bool same = got->code == want->code && got->lsn > want->lsn && got->now_ms == want->now_ms &&
@@ -354,7 +354,7 @@ static void serve_done(struct engine_request *request, struct tn_bytes command) 
     } else {
         w->counts.refused++;
     }
-    if (!fakeos_is_cut(w->machine)) { /* else nobody is there any more to answer */
+    if (!fakeos_is_cut(w->machine)) { /* else no server is left that could answer */
         world_clients_answer(w, q, &answer);
     }
     while (w->group_next < w->group_count) {

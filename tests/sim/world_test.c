@@ -148,7 +148,8 @@ static void play_many(const struct seeds *seeds, uint64_t last, uint64_t steps) 
             total.counts.judged);
 }
 
-/* In a process of its own, which may die of an assertion: what it leaves is told. */
+/* Runs `work` in a process of its own, which may die of an assertion; a failure is reported with
+ * the current seed. */
 static void play_apart(void (*work)(void)) {
     int status = 0;
     (void)fflush(NULL);

@@ -14,7 +14,7 @@ struct desk {
     struct plan plan;
     struct plan_effects effects;
     uint64_t now;
-    char text[512]; /* of the effects, with a blank between them */
+    char text[512]; /* text of the effects, separated by blanks */
 };
 
 static const struct plan_terms usual = {.valid = true,

@@ -14,7 +14,7 @@ struct shop {
     struct engine_store_options options;
     struct engine_store *store;
     struct tn_prng random;
-    struct engine_event_id next; /* of the next event */
+    struct engine_event_id next; /* id of the next event */
     uint32_t padding;            /* length of the holder of each event */
     uint8_t records[1 << 16];
     uint32_t used;

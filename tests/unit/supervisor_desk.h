@@ -19,7 +19,7 @@ struct desk {
     struct sensor_defaults defaults;
     uv_loop_t loop;
     struct supervisor *supervisor;
-    struct log_node other; /* another node of the cluster, if the test has one */
+    struct log_node other; /* another node of the cluster, if the test uses one */
     bool closed;
 };
 
@@ -60,7 +60,7 @@ static struct desk *desk_new(unsigned sensors) {
     return d;
 }
 
-/* Opens the supervisor. It looks for orphans first; there are none. */
+/* Opens the supervisor. It first searches for orphans; there are none. */
 static void desk_open(struct desk *d, struct supervisor_cluster cluster) {
     struct supervisor_options options = {.loop = &d->loop,
                                          .engine = d->engine,
