@@ -11,7 +11,7 @@
 struct pending {
     int inode;
     bool is_size;
-    bool limbo; /* a sync of it has failed */
+    bool limbo; /* a sync of the inode has failed */
     size_t sector;
     size_t size;
     struct tape_sector to;
@@ -29,8 +29,8 @@ struct after_inode {
     struct blob *blob; /* durable; NULL: a directory */
     uint64_t *hashes;  /* of its sectors */
     size_t hash_count;
-    uint64_t sum;          /* of all sectors in their places */
-    uint64_t stamp, delta; /* of the picks being looked at */
+    uint64_t sum;          /* sum over all sectors in their places */
+    uint64_t stamp, delta; /* for the picks being examined */
     size_t size;
 };
 
@@ -225,7 +225,8 @@ static void apply_sync_dir(struct after *after, const char *dir, bool failed) {
         if (change->state != CHANGE_OPEN || !change_in(change, dir)) {
             continue;
         }
-        /* Nobody can make a directory anew that is there, so failing is not held against it. */
+        /* An existing directory cannot be made again, so a failed sync does not make its name
+         * uncertain. */
         bool is_dir = inode_at(after, change->op->inode)->blob == NULL;
         if (!failed) {
             change->state = CHANGE_CERTAIN;
@@ -249,7 +250,7 @@ static void apply_name(struct after *after, const struct tape_op *op) {
     struct after_inode *inode = inode_at(after, op->inode);
     if (!inode->known) {
         inode->known = true;
-        /* The only directory is the one that the files are in. */
+        /* The only directory is the one that contains the files. */
         inode->blob = strchr(op->to + 1, '/') != NULL ? blob_new(0) : NULL;
     }
     if (after->change_count == after->change_capacity) {
@@ -331,7 +332,8 @@ static void choices_of_contents(struct after *after) {
     for (size_t i = 0; i < after->pending_count; i++) {
         const struct pending *pending = &after->pending[i];
         const struct after_inode *inode = file_at(after, pending->inode);
-        /* A write of what is there is no choice, unless there are others of that place. */
+        /* A write of the content that is already durable is no choice, unless there are other
+         * writes to that place. */
         if (!pending->is_size && pending->to.hash == 0 &&
             durable_hash(inode, pending->sector) == 0) {
             continue;
@@ -513,7 +515,7 @@ bool after_is_log(const struct after *after, int inode) {
     return false;
 }
 
-/* The contents of one inode, shared if the picks leave them as they are. */
+/* The contents of one inode, shared if the picks do not change them. */
 static struct blob *blob_make(const struct after *after, const uint8_t *picks, int number) {
     const struct after_inode *inode = &after->inodes[number];
     if (inode->blob == NULL) {

@@ -22,7 +22,8 @@ enum { PICK_GARBAGE = 60, PICK_HALF = 61, PICK_PHYSICAL = 62 };
 
 enum choice_kind { CHOICE_SECTOR, CHOICE_SIZE, CHOICE_NAME };
 
-/* One thing that the crash decides. Pick 0 is what is durable, pick n the n-th version since. */
+/* One thing that the crash decides. Pick 0 is the durable version, pick n the n-th version
+ * since. */
 struct choice {
     enum choice_kind kind;
     int inode;

@@ -90,7 +90,7 @@ static void lie_astray(struct scene *scene, bool elsewhere) {
     scene->lie.grows = false;
 }
 
-/* Sectors of it, from the front or from the end, did not happen. */
+/* Some sectors, at the front or at the end, are not written. */
 static void lie_part(struct scene *scene) {
     size_t kept = below(scene, scene->lie.count);
     if (kept == 0) {
@@ -160,7 +160,7 @@ static void scene_image(struct scene *scene, struct image *ret_image) {
 
 /* ---- Lies about contents ---- */
 
-/* A name of a file that matters to anybody; -1 if there is none. */
+/* Chooses the name of a file that matters; -1: no such file. */
 static int name_choose(struct scene *scene, const struct image *image) {
     for (unsigned tries = 0; tries < 100 && image->names.count > 0; tries++) {
         int name = (int)below(scene, (size_t)image->names.count);

@@ -28,9 +28,9 @@ struct run {
     struct ekit_command command;
     struct ekit_answer answer;
     struct kernel_result lease; /* to be released */
-    size_t position;            /* of the reader: how many facts are behind it */
-    bool found;                 /* it has seen one */
-    bool lost;                  /* it has just been told of a hole */
+    size_t position;            /* of the reader: how many facts it has passed */
+    bool found;                 /* the reader has seen an event */
+    bool lost;                  /* the reader has just been told of a hole */
 };
 
 static struct fact fact_of(const struct engine_event *event) {
@@ -82,8 +82,8 @@ static bool see(void *ctx, const struct engine_event *event) {
     return true;
 }
 
-/* Steps of random sizes from the oldest to the newest. What is skipped is said to be lost, and if
- * nothing may be missing, nothing is. */
+/* Reads in steps of random sizes from the oldest event to the newest. Skipped events must be
+ * reported as lost, and if no event may be missing, none is. */
 static void read_all(struct run *run, bool all) {
     if (run->events_max == 0) {
         return;
@@ -170,8 +170,7 @@ static bool life_begin(struct run *run) {
     struct engine_options options;
     struct log_local_options local;
     struct log_error error;
-    size_t count =
-        run->count; /* what a start that fails tells may yet turn out not to have happened */
+    size_t count = run->count; /* events of a start that fails may turn out not to have happened */
     run_options(run, &options, &local);
     enum tn_status status = ekit_try_local(&options, &local, &run->engine, &error);
     if (status == TN_NOTFOUND || (status != TN_OK && local.use_older_snapshot)) {

@@ -32,7 +32,7 @@ struct explore {
 /* One tape being walked. What is known of its ledger before its first note is what was known before. */
 struct level {
     struct explore *x;
-    struct ledger ledger; /* as it was at this point */
+    struct ledger ledger; /* the ledger at this point */
     struct after *after;
     unsigned depth;
     size_t op;
@@ -276,8 +276,8 @@ static void picks_sample(struct level *level, size_t sample) {
     }
 }
 
-/* A sector that was being written comes back as garbage, or as half of it, or takes the physical
- * sector around it with it. */
+/* A sector that was being written comes back as garbage, or half written, or with the whole
+ * physical sector around it lost. */
 static void picks_garble(struct level *level) {
     struct tn_prng *prng = &level->x->prng;
     for (unsigned i = 0; i < 3; i++) {

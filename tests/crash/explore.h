@@ -19,28 +19,28 @@
 #include "crash/workload.h"
 
 struct explore_options {
-    size_t combinations_max; /* all of them up to here, else: */
+    size_t combinations_max; /* up to this number all combinations are tried; above it: */
     size_t samples;
     unsigned depth;     /* starts that are themselves cut, one inside the other */
-    unsigned nested_in; /* of so many distinct states one */
+    unsigned nested_in; /* one in so many distinct states */
     unsigned older_in;  /* the same for other ways to start */
     unsigned check_in;
     unsigned again_in;
     unsigned engine_in;
-    uint64_t deadline_ms; /* of the real clock; 0: none */
+    uint64_t deadline_ms; /* by the real clock; 0: none */
 };
 
 struct explore_stats {
     uint64_t states;   /* with repetitions */
     uint64_t distinct; /* started from */
-    uint64_t nested;   /* of those, left by a crash of a start */
+    uint64_t nested;   /* distinct states that a crash of a start has left */
     uint64_t starts;   /* in all ways */
     uint64_t engines;
     uint64_t operations;
     uint64_t workloads;
 };
 
-/* False: something is wrong; it has been said on standard error, with the state's name. */
+/* False: something is wrong; a message with the state's name is on standard error. */
 bool explore_workload(enum workload_kind kind, uint64_t seed, const struct explore_options *options,
                       struct explore_stats *stats);
 

@@ -18,7 +18,7 @@
 #include "os/os.h"
 
 #define SECTOR_BYTES ((size_t)512)
-#define PHYSICAL_BYTES ((size_t)4096) /* what the disk writes at once: it can lose all of it */
+#define PHYSICAL_BYTES ((size_t)4096) /* the disk's unit of writing: the disk can lose all of it */
 #define PATH_BYTES 56
 #define NAMES_MAX 48
 
@@ -28,7 +28,7 @@ struct blob {
     size_t size;
     size_t capacity;
     uint8_t *bytes;
-    uint64_t *hashes; /* of the sectors, if somebody has them; they go when it is changed */
+    uint64_t *hashes; /* hashes of the sectors, if computed; dropped when the content changes */
 };
 
 struct blob *blob_new(size_t capacity);
@@ -57,7 +57,7 @@ struct image {
     struct image_names names;
     struct blob *blobs[NAMES_MAX]; /* by inode; NULL: a directory */
     int inodes;
-    uint64_t hash; /* of all of it; made by whoever made the image */
+    uint64_t hash; /* hash of the whole image; set by the code that makes the image */
 };
 
 void image_free(struct image *image);
@@ -109,7 +109,7 @@ void tape_clock_advance(struct tape *tape, uint64_t ms);
 void tape_kill(struct tape *tape);
 /* The same, when it makes the call with this number. */
 void tape_kill_call(struct tape *tape, uint64_t call);
-/* Another one begins, on the same machine: what is cached is there. */
+/* Another process begins on the same machine: cached contents are still there. */
 void tape_restart(struct tape *tape);
 
 /* Calls that can fail are counted from 1; the one with this number does. 0: none. */

@@ -241,7 +241,7 @@ struct spy {
     struct log_store *inner_store;
     struct ledger *ledger;
     struct tape *tape;
-    struct log_position at; /* of the snapshot being written */
+    struct log_position at; /* position of the snapshot being written */
     uint64_t digest;
     log_committed *done;
     void *done_ctx;
@@ -341,7 +341,8 @@ static void spy_append(struct log *log, const struct log_batch *batch, log_commi
                        void *ctx) {
     struct spy *spy = spy_of(log);
     if (spy->ledger->tried == spy->ledger->acked) {
-        TN_ASSERT(batch->first_lsn > spy->ledger->lsn_high); /* else it is given again */
+        /* Else the LSN would be assigned again. */
+        TN_ASSERT(batch->first_lsn > spy->ledger->lsn_high);
         ledger_try(spy->ledger, batch);
     }
     spy_note(spy);

@@ -17,7 +17,7 @@ struct ledger_batch {
     size_t number;                     /* from 1 */
     uint64_t hash;                     /* of this batch and all before it */
     uint64_t lsn_high;                 /* the largest LSN that was tried up to here */
-    uint64_t lsn_high_before;          /* and before this batch */
+    uint64_t lsn_high_before;          /* the largest LSN that was tried before this batch */
     struct log_batch batch;
     uint8_t payload[];
 };
@@ -32,8 +32,8 @@ struct ledger {
     size_t tried, capacity;
     size_t acked;
     uint64_t lsn_high;          /* the largest LSN that may have been written */
-    uint64_t next_lsn;          /* what the last load said */
-    struct ledger_batch **made; /* the ones that are this ledger's */
+    uint64_t next_lsn;          /* the next LSN, as the last load reported it */
+    struct ledger_batch **made; /* the batches that this ledger has made */
     size_t made_count, made_capacity;
     struct ledger_snapshot *snapshots;
     size_t snapshot_count, snapshot_capacity;
@@ -46,7 +46,8 @@ void ledger_fork(struct ledger *to, const struct ledger *from, const struct ledg
                  size_t acked);
 const struct ledger_batch *ledger_tip(const struct ledger *ledger);
 
-uint64_t ledger_lsn(const struct ledger *ledger, size_t count); /* of the last of so many batches */
+/* The LSN of the last of the first `count` batches. */
+uint64_t ledger_lsn(const struct ledger *ledger, size_t count);
 uint64_t ledger_hash(const struct ledger *ledger, size_t count);
 uint64_t ledger_next(const struct ledger *ledger); /* the LSN of the next command */
 
@@ -71,8 +72,8 @@ void ledger_load(const struct ledger *ledger, struct log *log, struct ledger_res
 
 /* ---- The spy ---- */
 
-/* A log between its user and the local log: it keeps the ledger, and notes on the tape what is
- * acknowledged. Its load fails if something acknowledged is missing. Closed like any log. */
+/* A log between its user and the local log: it keeps the ledger, and notes acknowledged batches on
+ * the tape. Its load fails if an acknowledged batch is missing. Closed like any log. */
 enum tn_status ledger_spy(struct ledger *ledger, struct tape *tape,
                           const struct log_local_options *options, struct log **ret_log,
                           struct log_error *error);

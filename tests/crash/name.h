@@ -9,7 +9,7 @@
 #define NAME_BYTES 8192
 
 void name_begin(char out[NAME_BYTES], const char *workload, uint64_t seed);
-/* Where the power went; the start that was cut is there already, or it was the workload. */
+/* Adds where the power failed, after the start that was cut, or the workload. */
 void name_add_state(char out[NAME_BYTES], size_t op, const uint8_t *picks, size_t count);
 void name_add_start(char out[NAME_BYTES], char start);
 

@@ -93,7 +93,7 @@ static bool replay_start(struct replay *r, char start) {
     bool fits = right && result.loaded >= before.acked && result.loaded <= before.tried &&
                 ledger_hash(&before, result.loaded) == result.hash;
     ledger_free(&before);
-    r->tape = tape; /* those before it stay: they are few, and the process ends */
+    r->tape = tape; /* the tapes before it stay: they are few, and the process ends */
     r->ledger = fork;
     return fits;
 }

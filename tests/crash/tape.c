@@ -21,7 +21,7 @@ struct tape_handle {
     int inode;
 };
 
-/* Memory for what is written down: never moves, freed at once. */
+/* Memory for the tape's records: never moves, freed at once. */
 struct arena {
     struct arena *next;
     size_t used;
@@ -44,7 +44,7 @@ struct tape {
     uint64_t calls;
     uint64_t kill_call;
     uint64_t fail_call;
-    uint64_t fail_syncs[2]; /* of files, of directories: so many more, then one that fails */
+    uint64_t fail_syncs[2]; /* for files, for directories: the sync after so many more fails */
     enum tn_status fail_status;
     bool failed;
 };
@@ -220,7 +220,7 @@ static enum tn_status tape_read_at(void *ctx, int file, void *out, size_t len, u
     return status;
 }
 
-/* Changes what is cached and writes down the sectors as they are now. */
+/* Changes the cached content and records the sectors as they are now. */
 static void write_now(struct tape *tape, int inode, const void *bytes, size_t len, size_t offset) {
     struct tape_inode *at = &tape->inodes[inode];
     size_t end = offset + len;

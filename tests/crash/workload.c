@@ -64,7 +64,7 @@ static enum tn_status load_nothing_batch(void *ctx, const struct log_batch *batc
     return TN_OK;
 }
 
-/* The spy checks what comes; nobody else wants it. */
+/* The spy checks the batches; nothing else needs them. */
 static const struct log_loader load_nothing = {
     .snapshot_begin = load_nothing_at,
     .snapshot_section = load_nothing_section,
@@ -151,7 +151,8 @@ static void log_live(struct workload *work, struct log *log, struct tn_prng *prn
     }
 }
 
-/* Whether opening from the older snapshot may be refused: there is none that the log reaches. */
+/* Whether opening from the older snapshot may be refused: the log does not reach back to an older
+ * one. */
 bool workload_older_may_fail(const char *text) {
     return strstr(text, "start without --use-older-snapshot") != NULL;
 }

@@ -7,7 +7,7 @@
 #include "crash/ledger.h"
 #include "engine/events.h"
 
-/* The name on a command line, and whether a call fails somewhere on the way. */
+/* The name on a command line, and whether one of the calls fails. */
 #define WORKLOAD_TABLE(X)      \
     X(LOG, "log", false)       \
     X(FAULT, "fault", true)    \
@@ -59,14 +59,14 @@ void workload_free(struct workload *work);
 enum workload_start {
     START_NORMAL = 'n',
     START_OLDER = 'o',  /* with use_older_snapshot */
-    START_APPEND = 'a', /* and go on writing */
-    START_ENGINE = 'e', /* with the engine: the state and the events are right, too */
+    START_APPEND = 'a', /* START_NORMAL, then more writes */
+    START_ENGINE = 'e', /* with the engine: the state and the events must be right, too */
     START_CHECK = 'c',  /* no start: what `tenure check` reads, and it changes nothing */
     START_AGAIN = 'g',  /* twice, the first process having died right after its start */
 };
 
-/* One start on a tape whose disk is what a crash left. The ledger is a fork for this start, which the
- * start goes on with. False: something is wrong, and *ret_text says what. */
+/* One start on a tape whose disk is a state after a crash. The ledger is a fork for this start,
+ * which extends it. False: something is wrong, and *ret_text says what. */
 struct workload_result {
     size_t loaded;
     uint64_t hash; /* of the batches loaded */

@@ -28,7 +28,7 @@ static struct workload_fact fact_of(const struct engine_event *event) {
                                   .digest = ekit_event_digest(event)};
 }
 
-/* New, or told again by a start. */
+/* A new event, or one that a start reports again. */
 static void hear(void *ctx, const struct engine_event *event) {
     struct workload *work = ctx;
     struct workload_fact fact = fact_of(event);
@@ -193,7 +193,7 @@ void workload_engine_run(struct workload *work, struct tn_prng *prng) {
 
 struct reading {
     const struct workload *work;
-    uint64_t lsn; /* later ones were never heard by anybody for sure */
+    uint64_t lsn; /* it is not certain that later events were ever reported */
     size_t next;  /* fact that must come next, once the first has been found */
     bool found;
     bool wrong;
@@ -218,8 +218,8 @@ static bool see(void *ctx, const struct engine_event *event) {
     return !reading->wrong;
 }
 
-/* From the oldest that is kept to the newest, none is missing and none is another. A disk that failed
- * may have cost some, and then it is said. */
+/* From the oldest retained event to the newest, none is missing and none differs. A disk that
+ * failed may have cost some events; then the hole must be reported. */
 static const char *events_wrong(const struct workload *work, struct engine *engine, uint64_t lsn) {
     struct reading reading = {.work = work, .lsn = lsn};
     struct engine_events_span span = {0};
@@ -274,7 +274,7 @@ bool workload_engine_start(const struct workload *work, struct tape *tape, struc
         snprintf(ret_result->text, sizeof ret_result->text, "%.500s", error.text);
         return false;
     }
-    /* A new log begins with a batch of its own, of this time. */
+    /* A new log begins with a batch of its own, with the time of this start. */
     bool fresh = !readable && ledger->acked == 0 && engine->recovery_commands == 0;
     const char *wrong = readable || fresh ? NULL : peek.text;
     if (wrong == NULL && readable) {

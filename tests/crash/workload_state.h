@@ -17,7 +17,7 @@ void workload_wrong(struct workload *work, const char *text); /* the first count
 /* One call of the next 160 or so fails; syncs more often than the others. */
 void workload_plan_failure(struct tape *tape, struct tn_prng *prng);
 
-/* Half of the time the process dies at one of its calls, not where it is told to. */
+/* With a probability of one half the process dies at one of its calls, not at its planned end. */
 void workload_plan_death(struct tape *tape, struct tn_prng *prng);
 
 void workload_engine_run(struct workload *work, struct tn_prng *prng);

@@ -16,7 +16,7 @@ struct commands {
     struct kernel *kernel;
     uint64_t lsn, now_ms;
     uint8_t claims[2048], values[2048];
-    char names[8][KERNEL_RULE_MAX + 1]; /* of the command being made */
+    char names[8][KERNEL_RULE_MAX + 1]; /* names in the command being made */
     struct kernel_policy_patch policy;
     struct kernel_value got[KERNEL_BUNDLE_MAX];
 };
@@ -80,7 +80,7 @@ static void commands_policy(struct commands *c, struct kernel_command *command) 
     command->policy = &c->policy;
 }
 
-/* A lease of the last few positions: most of them made one. */
+/* A lease of the last few positions: most of these commands made one. */
 static struct kernel_lease_id commands_lease(struct commands *c) {
     uint8_t back = commands_byte(c) % 64u;
     return (struct kernel_lease_id){.shard = 0, .lsn = c->lsn > back ? c->lsn - back : 0};
@@ -116,7 +116,7 @@ static void commands_fields(struct commands *c, struct kernel_command *command) 
     }
 }
 
-/* Makes the next command and applies it; false: there are no more bytes. */
+/* Makes the next command and applies it. False: no more bytes. */
 static bool commands_step(struct commands *c) {
     static uint8_t encoded[16384];
     struct kernel_command command = {.verb = commands_byte(c) % KERNEL_VERB_COUNT};
@@ -127,7 +127,7 @@ static bool commands_step(struct commands *c) {
     }
     const struct kernel_verb_row *row = &kernel_verb_rows[command.verb];
     if (row->required & KERNEL_F_LIMITS) {
-        return true; /* they are prepared by the engine first */
+        return true; /* the engine must prepare these commands first */
     }
     uint8_t choice = commands_byte(c);
     command.rights = choice % 4u;

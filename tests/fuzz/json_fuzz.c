@@ -53,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
         return 0;
     }
     size_t len = size - 1;
-    uint8_t *body = malloc(len > 0 ? len : 1); /* its own, so that a byte behind it is noticed */
+    /* A buffer of its own, so that a read beyond its end is noticed. */
+    uint8_t *body = malloc(len > 0 ? len : 1);
     uint8_t *scratch = malloc(len + 256);
     TN_ASSERT(body != NULL && scratch != NULL);
     memcpy(body, input + 1, len);

@@ -27,7 +27,7 @@
 enum repair {
     REPAIR_SEGMENT = 1,  /* a segment's header */
     REPAIR_FRAMES = 2,   /* each frame */
-    REPAIR_CHAIN = 4,    /* what frames and segments say of the one before them */
+    REPAIR_CHAIN = 4,    /* the links of frames and segments to the ones before them */
     REPAIR_SECTIONS = 8, /* a snapshot's header, sections and footer */
     REPAIR_EVENTS = 16,  /* headers and blocks of the files of events */
 };
@@ -92,7 +92,8 @@ static void work(struct engine *engine, const char *holder, uint32_t meta_len) {
     }
 }
 
-/* Two snapshots and what led to each, a segment that goes on in the next, events. */
+/* Makes two snapshots and the batches that led to each, a segment that continues in the next one,
+ * events. */
 static void disk_make(struct disk *disk) {
     struct engine *engine;
     struct log_error error = {.text = ""};
@@ -257,7 +258,7 @@ static bool look(const struct os *os) {
         status = engine_replay(os, log_local_store(log), log, &report, &error);
     }
     if (status != TN_OK) {
-        TN_ASSERT(strstr(error.text, DIR "/") != NULL); /* which file it is about */
+        TN_ASSERT(strstr(error.text, DIR "/") != NULL); /* the error names the file */
         return false;
     }
     TN_ASSERT(report.empty || report.sound || report.why[0] != '\0');

@@ -39,7 +39,7 @@ static int run_file(const char *path) {
         (void)fprintf(stderr, "cannot read %s\n", path);
         return 1;
     }
-    (void)fprintf(stderr, "%s\n", path); /* the last one named is the one that broke it */
+    (void)fprintf(stderr, "%s\n", path); /* the last path printed is the one that failed */
     (void)LLVMFuzzerTestOneInput(bytes, size);
     free(bytes);
     return 0;

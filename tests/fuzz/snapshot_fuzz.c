@@ -103,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         image_change(&image, data + 1 + CHANGE_BYTES * (size_t)i);
     }
     bool sound = image_load(&image, kernel) && kernel_check(kernel, why, sizeof why);
-    TN_ASSERT(sound || changes > 0); /* what is really a state's image is always good */
+    TN_ASSERT(sound || changes > 0); /* the unchanged image of a real state is always accepted */
     if (sound) {
         go_on(kernel, rest, end);
     }

@@ -129,7 +129,7 @@ struct jobs {
     pthread_cond_t over;
     unsigned left;
     atomic_uint failed;
-    uint64_t lsn; /* of the last answer; answers come in order */
+    uint64_t lsn; /* LSN of the last answer; answers come in order */
     struct ekit_command command;
     struct job of[JOBS];
 };
@@ -156,7 +156,8 @@ static void job_done(struct engine_request *request, struct tn_bytes command) {
     pthread_mutex_unlock(&jobs->lock);
 }
 
-/* Only ever called by one thread at a time: the test before the first answer, then whoever answers. */
+/* Called by one thread at a time: by the test before the first answer, then by the thread that
+ * answers. */
 static void job_step(struct job *job) {
     struct jobs *jobs = job->jobs;
     struct ekit_command command;
@@ -257,7 +258,7 @@ static void *crowd_read(void *arg) {
         const struct kernel_lease_filter filter = {.state = KERNEL_NO_STATE};
         crowd->failed += engine_pool_read(crowd->engine, ENGINE_READ_CURRENT, tn_bytes_of("p", 1),
                                           &pool, &lsn) != TN_R_OK;
-        crowd->failed += pool.active % 2; /* bundles are there whole */
+        crowd->failed += pool.active % 2; /* bundles are granted as a whole */
         crowd->failed += engine_leases_list(crowd->engine, ENGINE_READ_CURRENT, &filter, &cursor,
                                             page, 8, &count, &lsn) != TN_R_OK;
         engine_stats_read(crowd->engine, &stats);
@@ -311,7 +312,7 @@ struct toucher {
     atomic_bool over;
 };
 
-/* The length of the metadata changes with each of them. */
+/* The length of the metadata changes with every touch. */
 static void *toucher_main(void *arg) {
     struct toucher *toucher = arg;
     struct ekit_command command;

@@ -129,7 +129,7 @@ static void a_password_opens_what_its_user_may_see(void **state) {
     assert_int_equal(watch_end(etcd, "/yours/a"), ETCD_DENIED);
     etcdkit_swap(etcd, "/mine/a", "2", "3", 30000, &reply);
     assert_int_equal(reply.outcome, ETCD_DONE);
-    /* After a restart etcd does not know the token any more. */
+    /* After a restart etcd no longer knows the token. */
     etcdkit_kill(&kit, 0);
     etcdkit_start(&kit, 0);
     etcdkit_swap(etcd, "/mine/a", "3", "4", 60000, &reply);
@@ -165,14 +165,15 @@ static void without_the_password_nothing_is_done(void **state) {
 
 /* ---- No etcd ---- */
 
-/* A server that says something to everyone who connects, and perhaps hangs up. */
+/* A server that sends something to every client that connects, and may then close the
+ * connection. */
 struct stranger {
     const char *name;
     const char *says;
     size_t len;
     bool reads;           /* before it says it */
     bool hangs_up;        /* after it */
-    const char *expected; /* part of what the client makes of it; "": it looks like etcd at first */
+    const char *expected; /* part of the client's error; "": it looks like etcd at first */
 };
 
 #define SAYS(text) text, sizeof text - 1

@@ -103,7 +103,7 @@ static void ranges_have_limits_revisions_and_deletions(void **state) {
     etcdkit_call(etcd, &txn, 30000, &reply);
     assert_int_equal(reply.outcome, ETCD_DONE);
     assert_int_equal(reply.deleted, 3);
-    assert_int_equal(reply.count, 2); /* as the deletion left it */
+    assert_int_equal(reply.count, 2); /* as the deletion left the key */
     request.range =
         (struct etcd_range){.keys = request.range.keys, .revision = revision, .serializable = true};
     etcdkit_call(etcd, &request, 30000, &reply);
@@ -204,14 +204,15 @@ static void too_many_calls_are_refused_and_all_taken_ones_end(void **state) {
 
 /* ---- Watches ---- */
 
-/* What a watch told, as one text: "created", "put K=V", "delete K", "progress", "ended REASON". */
+/* What a watch reported, as one text: "created", "put K=V", "delete K", "progress", "ended
+ * REASON". */
 struct seen {
     char text[4096];
     bool ended;
     bool created;
     unsigned changes;
     unsigned progress;
-    int64_t revision; /* of the last change */
+    int64_t revision; /* revision of the last change */
     int64_t compact_revision;
 };
 
@@ -416,7 +417,7 @@ static void a_writer_finds_the_leader_and_follows_it(void **state) {
              (unsigned long long)reply.header.member_id);
     etcdkit_ctl(&kit, words);
     while (member_of(etcd) != other) {
-        etcdkit_put(etcd, "/leader", "again", &reply); /* no call is lost on the way */
+        etcdkit_put(etcd, "/leader", "again", &reply); /* no call is lost in between */
     }
     etcd_close(etcd);
 }
@@ -468,7 +469,7 @@ static void a_hung_member_leaves_a_doubt_and_the_next_one_answers(void **state) 
     do {
         etcdkit_swap(etcd, "/hang", "1", "2", 500, &reply);
     } while (reply.outcome == ETCD_DOUBT || reply.outcome == ETCD_SURELY_NOT);
-    if (reply.outcome == ETCD_COMPARE_FAILED) { /* one of the doubtful ones was carried out */
+    if (reply.outcome == ETCD_COMPARE_FAILED) { /* one of the doubtful calls was carried out */
         assert_string_equal(reply.kvs[0].value, "2");
     }
     etcdkit_resume(&kit, leader);

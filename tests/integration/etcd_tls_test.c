@@ -18,8 +18,8 @@ static char dir[64];
 static struct etcdkit kit;
 static char arguments[512];
 
-/* The certificates of this test, in `dir`. A date after which one is good no more can only be given
- * to `openssl ca`. */
+/* The certificates of this test, in `dir`. Only `openssl ca` can set a date in the past after which
+ * a certificate is no longer valid. */
 static const char *const certificates =
     "set -e; cd \"$1\"; exec >log 2>&1\n"
     "key() { openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out $1.key; }\n"

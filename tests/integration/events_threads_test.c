@@ -18,7 +18,7 @@ struct crowd {
     struct engine *engine;
     pthread_mutex_t lock;
     pthread_cond_t ready;
-    bool called; /* since somebody armed; under the lock */
+    bool called; /* called since it was last armed; under the lock */
     atomic_uint writing;
 };
 
@@ -135,7 +135,8 @@ static void followers_see_everything_once_and_in_order(void **state) {
     unsigned count = 0;
     for (unsigned i = 0; i < FOLLOWERS; i++) {
         followers[i] = (struct follower){.crowd = &crowd};
-        follow_to_the_end(&followers[i]); /* who has seen nothing cannot be told what it missed */
+        /* A reader that has seen no event cannot be told what it missed. */
+        follow_to_the_end(&followers[i]);
         assert_int_equal(pthread_create(&threads[count++], NULL, follow_main, &followers[i]), 0);
     }
     for (unsigned i = 0; i < WRITERS; i++) {
@@ -146,7 +147,7 @@ static void followers_see_everything_once_and_in_order(void **state) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     for (unsigned i = 0; i < FOLLOWERS; i++) {
-        /* One that fell behind the bound has been told. */
+        /* A reader that fell behind the bound has been told so. */
         uint64_t all = (uint64_t)WRITERS * ROUNDS * 2 + 1;
         assert_true(followers[i].seen == all || followers[i].losses > 0);
         assert_true(followers[i].seen >= EVENTS_MAX);

@@ -16,7 +16,7 @@
 
 #define REQUESTS 1500u
 
-/* What a watch told, without how it was cut into pieces. */
+/* What a watch reported, without how it was split into messages. */
 struct told {
     char *text;
     size_t len;
@@ -122,7 +122,7 @@ static void the_fake_answers_as_the_real_one(void **state) {
     }
     assert_string_equal(told[0].text, told[1].text);
     assert_true(told[0].len > 1000);
-    /* One that begins at a revision that is gone. */
+    /* A watch that begins at a compacted revision. */
     watch(etcd, &late[0], 2);
     watch(made_client, &late[1], 2);
     fake_run(fake, made_client);

@@ -49,7 +49,7 @@ static void life_options(const struct life *life, struct engine_options *options
         .os = fakeos_table(life->machine),
         .no_threads = true,
         .snapshot_bytes = UINT64_MAX,
-        .events_max = 64, /* its files fail like all others */
+        .events_max = 64, /* the store's files fail like all others */
     };
     ekit_limits_small(options);
 }
@@ -121,8 +121,8 @@ static void life_check_halting(const struct life *life) {
     }
 }
 
-/* The next life: everything that was answered OK is there; what was rejected is not; what is
- * unknown is one or the other, and repeating it settles it. */
+/* The next life: everything that was answered OK is present; rejected operations are not; an
+ * unknown operation may be either, and repeating it settles which. */
 static void life_check_next(struct life *life) {
     struct engine_options options;
     life_options(life, &options);
@@ -155,7 +155,7 @@ static void life_check_next(struct life *life) {
     assert_true(engine_close(engine));
 }
 
-/* On an empty disk, or on the one that `before` left. */
+/* On an empty disk, or on the disk that `before` left. */
 static struct life *life_new(uint64_t seed, const struct life *before) {
     struct life *life = calloc(1, sizeof *life);
     assert_non_null(life);
@@ -270,7 +270,7 @@ static void a_refusal_of_any_call_loses_no_answer(void **state) {
     fail_every_call(TN_DENIED);
 }
 
-/* From this call on nothing works any more; and then the power goes, or the disk is there again. */
+/* From this call on every call fails; then the power fails, or the disk works again. */
 static void end_calls(const struct life *before) {
     uint64_t calls = life_calls(before);
     for (uint64_t call = 1; call <= calls; call++) {
@@ -320,7 +320,8 @@ static void memory_that_is_refused_harms_nothing(void **state) {
     life_free(before);
 }
 
-/* Any amount of room that is left: what does not fit is refused, and goes on when there is room. */
+/* For any amount of free room: writes that do not fit are refused, and writing continues when there
+ * is room. */
 static void any_room_that_is_left_is_enough_for_nothing_but_refusals(void **state) {
     (void)state;
     for (uint64_t room = 0; room < 200000; room += 3500) {
@@ -334,7 +335,7 @@ static void any_room_that_is_left_is_enough_for_nothing_but_refusals(void **stat
     }
 }
 
-/* A disk that fills up refuses writes, keeps answering reads, and goes on when there is room. */
+/* A full disk refuses writes, keeps answering reads, and continues when there is room. */
 static void a_disk_that_fills_up_recovers_by_itself(void **state) {
     struct life *life = life_new(7, NULL);
     struct engine_options options;

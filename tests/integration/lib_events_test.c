@@ -90,7 +90,7 @@ static void events_are_read_back_after_an_opening(void **state) {
     assert_int_equal(tenure_events_read(t, start, 10, tell, &after, &span), TENURE_NOTFOUND);
     take(t, "unseen", 1);
     assert_int_equal(tenure_close(t), TENURE_STATUS_OK);
-    t = open_dir(dir, 100); /* what happened without a store is missing, and said to be */
+    t = open_dir(dir, 100); /* events without a store are missing, and reported as missing */
     take(t, "seen", 1);
     after = (struct story){0};
     assert_int_equal(tenure_events_read(t, middle, 100, tell, &after, &span), TENURE_OK);

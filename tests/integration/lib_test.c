@@ -431,7 +431,7 @@ static void leases_are_found_by_value_and_by_filter(void **state) {
     assert_int_equal(tenure_lease_by_value(t, "nowhere", &text, 0, &page[0]), TENURE_POOL_NOTFOUND);
 }
 
-/* The disk takes no new segment, and what is left of the old one fills up. */
+/* The disk refuses new segments, and the rest of the old segment fills up. */
 static void disk_fill(struct world *world) {
     assert_int_equal(tenure_close(world->t), TENURE_STATUS_OK);
     world->options.segment_bytes = 65536;

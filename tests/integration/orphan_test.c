@@ -73,7 +73,7 @@ static void orphans_end(struct runkit *kit, struct told *told) {
 
 /* ---- A server that will be killed ---- */
 
-static enum run_record_proof proof; /* of the runs of the next servers */
+static enum run_record_proof proof; /* proof of the runs of the next servers */
 
 static void serve(struct runkit *kit, const char *const *words, unsigned count) {
     struct runkit_run *runs = calloc(count, sizeof *runs);
@@ -161,7 +161,7 @@ static void a_killed_server_leaves_nothing(void **state) {
 }
 
 static bool is_ended(pid_t pid) {
-    /* Whoever reaps for us may not have done it yet: dead is enough. */
+    /* The process that reaps for us may not have done so yet: a zombie counts as ended. */
     struct process_stat stat;
     return process_stat_read(pid, &stat) == PROCESS_NO || stat.state == 'Z' || stat.state == 'X';
 }
@@ -187,7 +187,7 @@ static void what_both_leave_is_ended_and_unproven(void **state) {
     for (unsigned i = 0; i < 3; i++) {
         pid_t server = server_start(kit, &cases[i], 1, seen + counts[i], pids);
         server_and_guardian_kill(kit, server);
-        for (unsigned life = 0; life < 2; life++) { /* it is not forgotten */
+        for (unsigned life = 0; life < 2; life++) { /* the run is not forgotten */
             orphans_end(kit, &told);
             assert_int_equal(told.gone, 0);
             assert_int_equal(told.unproven, 1);
@@ -231,7 +231,7 @@ static void a_stopped_guardian_goes_on_and_ends_its_run(void **state) {
     assert_true(is_ended(record.guardian));
 }
 
-/* Stops it now, and again and again until it is no more. */
+/* Stops the guardian now, and again and again until it has ended. */
 static pid_t stopper_start(pid_t guardian) {
     struct timespec moment = {.tv_nsec = 100000};
     guardian_stop(guardian);
@@ -281,8 +281,8 @@ static void what_both_leave_of_a_namespace_is_proven_dead(void **state) {
     proof = RUN_RECORD_REAPED;
 }
 
-/* What holds the lock has a session of its own and nothing in its environment; one forks each
- * millisecond and exits. Only the guardian, which never runs, can find it. */
+/* The process that holds the lock has a session of its own and an empty environment; another one
+ * forks each millisecond and exits. Only the guardian, which never runs, can find them. */
 static void all_below_a_guardian_that_hangs_is_ended_before_it(void **state) {
     struct runkit *kit = *state;
     static const char *const modes[] = {"lock-forget", "lock-chain"};
@@ -307,7 +307,7 @@ static void all_below_a_guardian_that_hangs_is_ended_before_it(void **state) {
             TN_OK);
         run_orphans_patience(told.orphans, 1);
         runkit_wait_count(kit, &told.all_gone);
-        assert_true(is_free(lock)); /* from the moment that it is said */
+        assert_true(is_free(lock)); /* free from the moment at which the end is reported */
         assert_int_equal(told.gone, 1);
         nothing_is_left(kit, "s0");
         (void)kill(stopper, SIGKILL);
@@ -332,7 +332,7 @@ static struct innocent innocent_make(void) {
             pause();
         }
     }
-    do { /* its session is its own: as that of a run would be */
+    do { /* it has a session of its own, as a run would */
         assert_int_equal(process_stat_read(innocent.pid, &stat), PROCESS_YES);
     } while (stat.session != innocent.pid);
     innocent.start = stat.start;
@@ -470,7 +470,7 @@ static void what_cannot_be_read_is_not_taken_for_nothing(void **state) {
     assert_int_equal(told.all_gone, 0);
 }
 
-/* Of a check, which has forgotten its environment: only its cgroup knows whose it is. */
+/* A process that a check left has lost its environment: only its cgroup shows whose it is. */
 static void what_a_check_left_in_its_cgroup_is_ended(void **state) {
     struct runkit *kit = *state;
     struct run_record record = {
@@ -496,12 +496,13 @@ static void what_a_check_left_in_its_cgroup_is_ended(void **state) {
         _exit(process_cgroup_enter(check) == 0 && pause() != 0);
     }
     while (process_cgroup_empty(check)) {
-        assert_int_equal(waitpid(left, &status, WNOHANG), 0); /* it could not get in */
+        assert_int_equal(waitpid(left, &status, WNOHANG), 0); /* it could not enter the cgroup */
         (void)sched_yield();
     }
     orphans_end(kit, &told);
     assert_int_equal(told.gone, 1);
-    bool removed = access(check, F_OK) != 0; /* which it cannot be while somebody is in it */
+    /* The cgroup cannot be removed while a process is in it. */
+    bool removed = access(check, F_OK) != 0;
     (void)kill(left, SIGKILL);
     assert_int_equal(waitpid(left, &status, 0), left);
     process_cgroup_remove(check);

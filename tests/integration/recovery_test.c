@@ -178,9 +178,9 @@ static void a_snapshot_under_load_and_what_follows_give_the_same_state(void **st
 
 /* ---- kill -9 ---- */
 
-/* What the child tells about each answer it got, after it got it. */
+/* What the child reports about each answer, after it got the answer. */
 struct acknowledged {
-    uint64_t number; /* of the operation: its id is made from it */
+    uint64_t number; /* number of the operation: its id is made from this */
     uint64_t lsn;
     uint64_t value;
 };
@@ -234,7 +234,8 @@ static void child_main(const struct world *world, int pipe_end, uint64_t first) 
     pause();
 }
 
-/* Reads what the child tells until there are `wanted`, kills it, reads the rest. */
+/* Reads the child's reports until there are `wanted`, kills the child, and reads the remaining
+ * reports. */
 static unsigned gather(pid_t child, int from, unsigned wanted, struct acknowledged *out,
                        unsigned capacity) {
     unsigned count = 0;
@@ -291,7 +292,7 @@ static void a_killed_process_loses_nothing_it_answered(void **state) {
             next = told[i].number >= next ? told[i].number + 1 : next;
         }
         world_close(world);
-        next += 100; /* past what was under way */
+        next += 100; /* past the operations in flight */
     }
     free(told);
 }
@@ -321,7 +322,7 @@ static void two_processes_cannot_have_one_directory(void **state) {
 
 static void operations_are_remembered_across_a_crash(void **state) {
     struct world *world = *state;
-    world->options.no_snapshot_at_close = true; /* as good as a crash: only the log is there */
+    world->options.no_snapshot_at_close = true; /* as after a crash: only the log is there */
     world_open(world);
     make_pool(world);
     ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 2, "op"), &world->answer);
@@ -380,7 +381,7 @@ static void a_clock_set_back_does_not_set_leases_back(void **state) {
         engine_pool_read(world->engine, ENGINE_READ_CURRENT, tn_bytes_of("p", 1), &pool, &lsn),
         TN_R_OK);
     assert_int_equal(pool.active, 0);
-    world_close(world); /* while the clock is there */
+    world_close(world); /* with the clock still available */
 }
 
 static void changed_limits_are_part_of_the_log(void **state) {

@@ -98,7 +98,7 @@ static int group_teardown(void **state) {
 
 /* ---- Waiting ---- */
 
-/* Leads with whoever owns the log; *ctx becomes the node that leads. */
+/* Lets the node that owns the log lead; *ctx becomes the node that leads. */
 static bool somebody_leads(void *ctx) {
     struct rnode **ret_leader = ctx;
     for (unsigned n = 0; n < NODES; n++) {
@@ -146,7 +146,7 @@ static bool all_are_equal(void *ctx) {
 
 static unsigned holders;
 
-/* Again and again, with the same operation id, until somebody answers OK. */
+/* Repeats an allocation with the same operation id until a node answers OK. */
 static void alloc(void) {
     struct ekit_command command;
     struct ekit_answer answer;

@@ -56,7 +56,7 @@ static void an_exit_is_told_as_it_was(void **state) {
     struct runkit *kit = *state;
     struct runkit_run run;
     runkit_start(kit, &run, "exit 42", "");
-    runkit_end(&run); /* nobody asked for it: it is gone because it ended */
+    runkit_end(&run); /* not requested: the run has ended by itself */
     assert_int_equal(run.exited, 1);
     assert_true(WIFEXITED(run.status));
     assert_int_equal(WEXITSTATUS(run.status), 42);
@@ -225,7 +225,8 @@ static void a_guardian_that_hangs_is_given_up(void **state) {
     assert_true(runkit_is_dead(pids[0]));
 }
 
-/* It ends with an order that it has not read: that is an error of the socket, before what it said. */
+/* The guardian ends with an order that it has not read: the socket then reports an error before the
+ * guardian's last words. */
 static void last_words_are_heard_whatever_was_asked_meanwhile(void **state) {
     struct runkit *kit = *state;
     struct runkit_run run;
@@ -246,7 +247,8 @@ static void last_words_are_heard_whatever_was_asked_meanwhile(void **state) {
     assert_int_equal(WTERMSIG(run.status), SIGKILL);
 }
 
-/* A guardian whose child is held up before its program begins: by a cgroup that nobody reads from. */
+/* A guardian whose child is held up before its program begins: by a cgroup whose reader never
+ * reads. */
 static pid_t guardian_held_up(const struct runkit *kit, int *ret_socket) {
     static uint8_t bytes[RUN_FRAME_MAX];
     char cgroup[300];
@@ -297,12 +299,12 @@ static void a_guardian_need_not_wait_for_a_child_that_is_held_up(void **state) {
         int server;
         int status;
         pid_t guardian = guardian_held_up(kit, &server);
-        if (orders[i] != 0) { /* a deadline that is over already, if it is one */
+        if (orders[i] != 0) { /* a deadline, if it is one, that has already passed */
             struct run_frame_order order = {.kind = orders[i], .live = {.kill_at_ms = 1}};
             uint8_t bytes[RUN_FRAME_SMALL_MAX];
             size_t len = run_frame_order_encode(&order, bytes);
             assert_int_equal(send(server, bytes, len, MSG_NOSIGNAL), (ssize_t)len);
-        } else { /* the server is gone */
+        } else { /* the server has ended */
             assert_int_equal(close(server), 0);
         }
         assert_int_equal(waitpid(guardian, &status, 0), guardian);
@@ -313,7 +315,7 @@ static void a_guardian_need_not_wait_for_a_child_that_is_held_up(void **state) {
             static const uint8_t kinds[] = {RUN_FRAME_STARTED, RUN_FRAME_EXITED, RUN_FRAME_GONE};
             for (size_t k = 0; k < sizeof kinds; k++) {
                 ssize_t n = recv(server, said, sizeof said, 0);
-                if (n < 0 && errno == ECONNRESET) { /* it did not read the order */
+                if (n < 0 && errno == ECONNRESET) { /* the guardian did not read the order */
                     n = recv(server, said, sizeof said, 0);
                 }
                 assert_true(n > 0);

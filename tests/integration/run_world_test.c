@@ -213,10 +213,10 @@ static void another_user_is_the_root_users_to_ask_for(void **state) {
         runkit_end(&run);
         return;
     }
-    /* Nobody must get to the dummy and to its files. */
+    /* The run's user must be able to reach the dummy and its files. */
     assert_int_equal(chmod(kit->dir, 0777), 0);
     runkit_begin(&run, &options);
-    if (run.failed > 0) { /* the build may lie where nobody may go */
+    if (run.failed > 0) { /* the build may be in a directory that this user cannot enter */
         assert_string_equal(run.step, "exec");
         runkit_end(&run);
         skip();
@@ -259,7 +259,7 @@ static void the_token_file_is_private_and_rewritten(void **state) {
     assert_true(held >= 0);
     assert_int_equal(run_token_write(run.run, tn_bytes_of("second", 6)), TN_OK);
     assert_int_equal(read(held, text, sizeof text),
-                     5); /* whoever reads has one or the other, whole */
+                     5); /* a reader gets the old or the new content, never a part */
     assert_string_equal(text, "first");
     (void)close(held);
     held = open(path, O_RDONLY);
@@ -342,7 +342,7 @@ static void it_sees_its_namespace_and_we_see_it(void **state) {
     assert_int_equal(run.failed, 0);
     runkit_wait_output(kit, "sensor", "2 2 1\n");
     assert_int_equal(process_stat_read((pid_t)run.pid, &stat), PROCESS_YES);
-    assert_int_equal(stat.session, run.pid); /* the pid that is told is the one that we see */
+    assert_int_equal(stat.session, run.pid); /* the reported pid is the one seen from here */
     assert_int_equal(process_stat_read(stat.parent, &stat), PROCESS_YES);
     assert_int_equal(stat.parent, getpid());
     assert_int_equal(run_proof(run.run), RUN_RECORD_PIDNS);
@@ -484,7 +484,8 @@ static void output_is_rotated_and_read_back(void **state) {
     assert_int_equal(total, 64000 - 4 * 10000);
     assert_int_equal(position.file, 7);
     assert_int_equal(position.offset, 4000);
-    /* A position that was rotated away is said to be lost, and reading goes on with what there is. */
+    /* A position in a file that was rotated away is reported as lost, and reading continues with
+     * the oldest output. */
     position = (struct run_output_position){.file = 2, .offset = 17};
     assert_int_equal(
         run_output_read(os_posix(), kit->sensors, "sensor", &position, bytes, 64, &len, &lost),
@@ -498,7 +499,7 @@ static void output_is_rotated_and_read_back(void **state) {
                      TN_OK);
     assert_int_equal(len, 6400);
     assert_int_equal(strtol(bytes, NULL, 10), 900);
-    /* The next run goes on where this one was. */
+    /* The next run continues in the file where this one ended. */
     runkit_start(kit, &run, "print 64", ",\"log_bytes\":10000,\"log_files\":3");
     runkit_wait_output(kit, "sensor", "\n0 ");
     stop(&run);
@@ -524,7 +525,7 @@ static void output_that_cannot_be_written_blocks_nobody(void **state) {
     char path[400];
     log_obstruct(kit, path);
     runkit_start(kit, &run, "print 4194304", "");
-    runkit_wait_pids(kit, 1, pids); /* it printed it all */
+    runkit_wait_pids(kit, 1, pids); /* the process has printed everything */
     stop(&run);
     assert_int_equal(rmdir(path), 0);
     runkit_start(kit, &run, "print 640", "");
@@ -532,8 +533,8 @@ static void output_that_cannot_be_written_blocks_nobody(void **state) {
     stop(&run);
 }
 
-/* In a mount namespace of its own, with a disk of 64 KiB. Returns the exit code of the child: 0 good,
- * 77 it cannot be tried here. */
+/* In a mount namespace of its own, with a disk of 64 KiB. Returns the exit code of the child: 0
+ * success, 77 the test cannot run here. */
 static int on_a_small_disk(struct runkit *kit) {
     struct runkit_run run;
     pid_t pids[RUNKIT_PIDS];

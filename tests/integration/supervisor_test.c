@@ -284,7 +284,7 @@ static void a_halted_engine_stops_what_runs(void **state) {
     rule(w, true);
     pid_t obeys = running(w, "s");
     pid_t ignores = running(w, "stubborn");
-    /* The last reports may be under way: this is committed after them. */
+    /* The last reports may be in flight: this is committed after them. */
     assert_int_equal(demand(w, KERNEL_VERB_RULE_SET, "last", "nobodys", NULL, true), TN_R_OK);
     unsigned stored = fakelog_batches(w->log);
     fakelog_fail(w->log, TN_IO, 1, false);
@@ -293,7 +293,8 @@ static void a_halted_engine_stops_what_runs(void **state) {
     runkit_wait(&w->kit, is_dead, &obeys);
     runkit_wait(&w->kit, is_dead, &ignores);
     unsupervise(w);
-    assert_int_equal(fakelog_batches(w->log), stored); /* nothing was committed on the way */
+    /* No other command was committed in between. */
+    assert_int_equal(fakelog_batches(w->log), stored);
     assert_int_equal(said("reason=\"halted\""), 2);
     assert_int_equal(said("token_revoked=no"), 2);
 }
@@ -367,7 +368,8 @@ static void nothing_is_left_of_a_deleted_sensor_that_had_run(void **state) {
     runkit_wait(&w->kit, is_removed, dir);
 }
 
-/* As many news as fit, of rules that nobody has: none is told one by one after them. */
+/* Fills the feed with news about rules that no sensor has: news after that is not delivered one by
+ * one. */
 static void news_fill(struct world *w) {
     char id[32];
     for (unsigned i = 0; i < 4096; i++) {
@@ -427,7 +429,7 @@ static void more_news_than_fit_are_no_news_lost(void **state) {
     rule(w, true);
     (void)running(w, "s");
     (void)running(w, "deleted");
-    for (unsigned i = 0; i < 2500; i++) { /* and the loop does not run meanwhile */
+    for (unsigned i = 0; i < 2500; i++) { /* meanwhile the loop does not run */
         rule(w, false);
         rule(w, true);
     }
@@ -514,7 +516,7 @@ static void a_directory_that_cannot_be_read_switches_it_off(void **state) {
     struct supervisor_totals totals;
     unsupervise(w);
     snprintf(w->kit.sensors, sizeof w->kit.sensors, "%s/file", w->kit.dir);
-    FILE *file = fopen(w->kit.sensors, "w"); /* where a directory should be */
+    FILE *file = fopen(w->kit.sensors, "w"); /* a file in place of a directory */
     assert_non_null(file);
     fclose(file);
     supervise(w);

@@ -4,7 +4,7 @@
  * fail, be interrupted, or do half of what it was asked. What is interrupted or half done is gone on
  * with by the table, and nobody above may notice. What fails is an error that is told; an OK
  * is an OK for the next life as well. Nothing is synced for real: no power goes here. */
-#undef _FORTIFY_SOURCE /* which has inline versions of what is defined here */
+#undef _FORTIFY_SOURCE /* which has inline versions of the functions defined here */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@
 #include "lib/enginekit.h"
 
 #define WRITES 16u
-#define SHORT (-1) /* instead of an errno: half of it is done */
+#define SHORT (-1) /* instead of an errno: half of the call is done */
 
 /* ---- The calls ---- */
 
@@ -45,8 +45,8 @@ static struct { _Atomic unsigned directories, files; } data_syncs, whole_syncs;
 
 enum nature { PLAIN, INTERRUPTIBLE, DIVISIBLE };
 
-/* Counts the call. True: it fails, with errno set; or, of a divisible one, half of it is to be done
- * (*len is less then). */
+/* Counts the call. True: the call fails, with errno set, or, if divisible, only half of it is done
+ * (*len is smaller then). */
 static bool planned(const char *name, enum nature nature, size_t *len) {
     if (!plan.armed) {
         return false;
@@ -120,7 +120,7 @@ int mkdir(const char *path, mode_t mode) {
 }
 
 int flock(int fd, int operation) {
-    /* Giving a lock back cannot fail, and nobody looks. */
+    /* Releasing a lock cannot fail, and no caller checks. */
     bool fails = operation != LOCK_UN && planned("flock", INTERRUPTIBLE, NULL);
     return fails ? -1 : (int)syscall(SYS_flock, fd, operation);
 }
@@ -196,7 +196,7 @@ static void life_live(struct life *life) {
     life->closed_well = engine_close(engine);
 }
 
-/* What was answered OK is there, and the rest can be done. */
+/* Operations that were answered OK are present, and the others can be done. */
 static void life_check_next(struct life *life) {
     struct engine *engine = life_open(life);
     assert_non_null(engine);
