@@ -89,6 +89,11 @@ type Lease struct {
 	Pools        []string       `json:"pools"`
 	Meta         map[string]any `json:"meta"`
 	LSN          uint64         `json:"lsn"`
+	// In line: EXHAUSTED or BUSY, for which pool, how many leases are before it, whether its client is connected.
+	WaitingFor    string `json:"waiting_for"`
+	WaitingPool   string `json:"waiting_pool"`
+	WaitingBefore uint64 `json:"waiting_before"`
+	Attended      bool   `json:"attended"`
 }
 
 // Pool has the counts of a pool, and each option as text.
@@ -102,7 +107,9 @@ type Pool struct {
 	Revoking       uint64            `json:"revoking"`
 	Cooling        uint64            `json:"cooling"`
 	Excluded       uint64            `json:"excluded"`
-	Waiting        uint64            `json:"waiting"`
+	Waiting        uint64            `json:"waiting"` // the length of the line
+	WaitingSince   time.Time         `json:"waiting_since"`
+	OverdueSince   time.Time         `json:"overdue_since"`
 	Scopes         uint64            `json:"scopes"`
 	AllocatedTotal uint64            `json:"allocated_total"`
 	ReturnedTotal  uint64            `json:"returned_total"`

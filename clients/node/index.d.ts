@@ -133,6 +133,11 @@ export interface Lease extends Token {
   retires?: number | null;
   secondsLeft?: number | null;
   valueCount?: number;
+  /** In line: why, for which pool, how many leases are before it, and whether its client is connected. */
+  waitingFor?: "EXHAUSTED" | "BUSY";
+  waitingPool?: string;
+  waitingBefore?: number;
+  attended?: boolean;
 }
 
 export interface Pool {
@@ -145,7 +150,10 @@ export interface Pool {
   revoking: Count;
   cooling: Count;
   excluded: Count;
+  /** The length of the line, and since when the first in it waits. */
   waiting: number;
+  waitingSince: number | null;
+  overdueSince: number | null;
   scopes: number;
   allocatedTotal: number;
   returnedTotal: number;

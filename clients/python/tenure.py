@@ -515,6 +515,10 @@ class Lease:
     ended_lsn: Optional[int] = None
     retires: Optional[int] = None
     seconds_left: Optional[int] = None
+    waiting_for: Optional[str] = None  # in line: EXHAUSTED or BUSY
+    waiting_pool: Optional[str] = None
+    waiting_before: Optional[int] = None  # the number of leases before it in line
+    attended: Optional[bool] = None  # in line: its client is connected
 
     @property
     def token(self) -> Token:
@@ -545,6 +549,8 @@ class Pool:
     options: Dict[str, str]
     overdue_since: Optional[int] = None
     excluded: int = 0
+    waiting: int = 0
+    waiting_since: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -842,7 +848,9 @@ def _lease(r: Reply) -> Lease:
                  int(r["last_seen"]), _maybe_int(r["offline_since"]), _maybe_int(r["ended"]),
                  values, _texts(r["pools"]), int(r.get("value_count", len(values))),
                  _object(r.get("meta")), _maybe_int(r.get("lsn")), _maybe_int(r.get("ended_lsn")),
-                 _maybe_int(r.get("retires")), _maybe_int(r.get("seconds_left")))
+                 _maybe_int(r.get("retires")), _maybe_int(r.get("seconds_left")),
+                 r.get("waiting_for"), r.get("waiting_pool"), _maybe_int(r.get("waiting_before")),
+                 r.get("attended"))
 
 
 def _lease_page(r: Reply) -> LeasePage:
@@ -856,7 +864,8 @@ def _pool(r: Reply) -> Pool:
                 int(r["allocated_total"]), int(r["returned_total"]), int(r["released_total"]),
                 int(r["expired_total"]), int(r["revoked_total"]), float(r["rate_per_hour"]),
                 int(r["effective_lease"]), _maybe_int(r["next_free"]), options,
-                _maybe_int(r.get("overdue_since")), int(r.get("excluded", 0)))
+                _maybe_int(r.get("overdue_since")), int(r.get("excluded", 0)),
+                int(r.get("waiting", 0)), _maybe_int(r.get("waiting_since")))
 
 
 def _value_row(r: Reply) -> ValueRow:

@@ -151,8 +151,11 @@ class Run:
         if isinstance(value, list):
             return [self.fill(v) for v in value]
         if isinstance(value, str) and value.startswith("$"):
-            name, field = value[1:].split(".")
-            return self.saved[name][field]
+            name, *path = value[1:].split(".")
+            found = self.saved[name]
+            for field in path:
+                found = found[int(field) if isinstance(found, list) else field]
+            return found
         if isinstance(value, str):
             return re.sub(r"{(\w+)}", lambda found: self.names[found.group(1)], value)
         return value
