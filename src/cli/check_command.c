@@ -137,20 +137,31 @@ static int check_one(const char *dir, const struct check_dir *datadir) {
 }
 
 int cli_check(int argc, char **argv) {
-    struct check_dir datadir;
-    char newest[BACKUP_PATH];
     if (argc != 1 || argv[0][0] == '-') {
         (void)fprintf(stderr, "usage: tenure check DIR\n");
         return CLI_USAGE;
     }
-    const char *dir = argv[0];
+    if (check_dir_is_incomplete(argv[0])) {
+        (void)fprintf(stderr,
+                      "tenure check: %s: `tenure restore` was interrupted here; remove the "
+                      "directory and restore again\n",
+                      argv[0]);
+        return CLI_FAILED;
+    }
+    return cli_check_content(argv[0]);
+}
+
+int cli_check_content(const char *given) {
+    struct check_dir datadir;
+    char newest[BACKUP_PATH];
+    const char *dir = given;
     check_dir_look(dir, &datadir);
     if (datadir.kind == CHECK_DIR_OTHER && backup_newest(dir, newest)) {
         dir = newest; /* the newest one in a directory of backups */
         check_dir_look(dir, &datadir);
     }
     if (datadir.kind == CHECK_DIR_OTHER) {
-        check_dir_refuse("check", argv[0]);
+        check_dir_refuse("check", given);
         return CLI_FAILED;
     }
     return check_listed(dir) ? check_one(dir, &datadir) : CLI_FAILED;

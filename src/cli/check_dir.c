@@ -84,6 +84,20 @@ void check_dir_look(const char *dir, struct check_dir *ret_datadir) {
     }
 }
 
+bool check_dir_is_incomplete(const char *dir) {
+    char path[4096];
+    char text[64] = "";
+    (void)snprintf(path, sizeof path, "%s/restored", dir);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return false;
+    }
+    size_t len = fread(text, 1, sizeof text - 1, file);
+    text[len] = '\0';
+    (void)fclose(file);
+    return strstr(text, "generation=incomplete") != NULL;
+}
+
 void check_dir_refuse(const char *subcommand, const char *dir) {
     (void)fprintf(stderr,
                   "tenure %s: %s: neither a data directory nor a backup: it holds no segment "

@@ -71,6 +71,8 @@ const char *const *cli_settings_row(unsigned row);
 
 /* `tenure check DIR`: verifies a data directory. */
 int cli_check(int argc, char **argv);
+/* The same for a directory that is being made: whether the restore is complete is not asked. */
+int cli_check_content(const char *dir);
 
 /* `tenure backup DIR [--keep N] [--no-keys]`: backs a running server up into a local directory. */
 int cli_backup(const struct cli_settings *settings, int argc, char **argv);

@@ -125,7 +125,6 @@ static void tell(const struct restore *restore, bool keys) {
 }
 
 static int run(struct restore *restore) {
-    char *check[] = {(char *)(uintptr_t)restore->dir};
     bool keys = false;
     if (!backup_newest(restore->from, restore->backup)) {
         (void)backup_fail("%s: no backup: no " BACKUP_MANIFEST " and no " BACKUP_PREFIX "*",
@@ -147,7 +146,7 @@ static int run(struct restore *restore) {
             return CLI_FAILED;
         }
     }
-    if (cli_check(1, check) != CLI_OK || !marker_write(restore, "pending")) {
+    if (cli_check_content(restore->dir) != CLI_OK || !marker_write(restore, "pending")) {
         return CLI_FAILED;
     }
     tell(restore, keys);

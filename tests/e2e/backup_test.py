@@ -298,6 +298,7 @@ class Backup(unittest.TestCase):
                                   stderr=subprocess.PIPE, text=True)
             self.assertEqual(done.returncode, 2)
             self.assertIn("was interrupted here", done.stderr)
+            self.assertIn("was interrupted here", tenure("check", data, code=1))
             shutil.rmtree(data)
             path.write_bytes(good)
         tenure("check", self.backups)
