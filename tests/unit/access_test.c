@@ -144,7 +144,8 @@ static void a_waiting_lease_is_judged_by_every_pool_that_it_waits_for(void **sta
     ekit_run_ok(world->engine, ekit_release(&world->command, &holds, "h"), &world->answer);
     assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_AS_IS, holds.lease, &held),
                      TN_R_OK);
-    assert_int_equal(held.view.state, KERNEL_RELEASED); /* its pools are not known any more */
+    /* The pools of the lease are no longer known. */
+    assert_int_equal(held.view.state, KERNEL_RELEASED);
     assert_false(access_sees_lease(&other, world->engine, &held));
     assert_true(access_sees_lease(wide.user, world->engine, &held));
     ekit_run_ok(world->engine, ekit_release(&world->command, &waits, "h"), &world->answer);
@@ -199,7 +200,8 @@ static enum tn_result judge(const struct access_user *user, struct engine *engin
     return access_judge(user, engine, row, &call, detail);
 }
 
-/* Its id can be told in advance, but not its pool: it may be created before the command is logged. */
+/* Its id can be predicted, but not its pool: the lease may be created before the command is
+ * logged. */
 static void a_lease_that_does_not_exist_yet_is_refused(void **state) {
     struct world *world = *state;
     struct guest narrow;
@@ -214,12 +216,12 @@ static void a_lease_that_does_not_exist_yet_is_refused(void **state) {
     uint64_t lsn = engine_lsn(world->engine);
     struct kernel_command named = {.lease = {.lsn = lsn + 1}};
     assert_int_equal(judge(narrow.user, world->engine, &row, &named), TN_R_NOTFOUND);
-    named.lease.lsn = lsn; /* the kernel knows why there is none */
+    named.lease.lsn = lsn; /* the kernel knows why the lease does not exist */
     assert_int_equal(judge(narrow.user, world->engine, &row, &named), TN_R_OK);
     access_free(&narrow.access);
 }
 
-/* A command that the code does not know by its id: what its row says is all there is to judge by. */
+/* A command that the code does not know by its id: it can only judge by the command's row. */
 static struct protocol_command new_command(uint8_t subject) {
     return (struct protocol_command){.word = "NEW",
                                      .sub = "",
@@ -321,7 +323,7 @@ static void a_login_lives_as_long_as_the_user_and_its_secret(void **state) {
     struct access_login a = access_login_of(&access, text("a"));
     struct access_login b = access_login_of(&access, text("b"));
     assert_int_equal(role_now(&access, &a), PROTOCOL_HOLDER);
-    access_users_begin(&access); /* b is gone, a is as it was */
+    access_users_begin(&access); /* b is deleted, a has not changed */
     assert_true(put(&access, "a", "x", 1));
     access_users_end(&access);
     assert_int_equal(role_now(&access, &a), PROTOCOL_HOLDER);

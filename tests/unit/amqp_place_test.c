@@ -66,7 +66,7 @@ static void an_engine_that_keeps_none_has_no_places(void **state) {
     assert_int_equal(broker_place_oldest(world->engine, &place), TN_NOTFOUND);
 }
 
-/* Whoever begins before there is any event hears of all, or that some are missing. */
+/* A reader that begins before the first event gets all events, or learns that some are missing. */
 static void before_the_first_event_there_is_a_place(void **state) {
     struct world *world = *state;
     world->options.events_max = 10;
@@ -126,9 +126,9 @@ static void a_place_of_another_log_is_not_known(void **state) {
     later.time_ms++;
     assert_true(known(world, later));
     later.id.index++;
-    assert_false(known(world, later)); /* no such event, and the one that follows is there */
+    assert_false(known(world, later)); /* the event does not exist, but a later one does */
     later.time_ms = 0;
-    assert_true(known(world, later)); /* it is none of an event */
+    assert_true(known(world, later)); /* the place is not that of an event */
 }
 
 /* The log has grown beyond the place, but only by what makes no events. */
@@ -146,7 +146,8 @@ static void a_place_after_all_events_of_another_log_is_not_known(void **state) {
     assert_false(known(world, place));
 }
 
-/* All that was kept is gone: nobody knows whether it is this log's, but readers are told. */
+/* All retained events are gone: whether the place is of this log is unknown, but readers learn that
+ * events are missing. */
 static void a_place_whose_event_is_gone_misses_something(void **state) {
     struct world *world = *state;
     world->options.events_max = 1000; /* in memory only */
@@ -154,7 +155,7 @@ static void a_place_whose_event_is_gone_misses_something(void **state) {
     happen(world, 10);
     struct broker_place place = newest(world);
     happen(world, 10);
-    assert_true(engine_close(world->engine)); /* with a snapshot, so replay tells nothing */
+    assert_true(engine_close(world->engine)); /* with a snapshot, so that replay makes no events */
     world->engine = ekit_open(&world->options);
     assert_true(known(world, place));
     struct broker_place begin = oldest(world);

@@ -166,8 +166,8 @@ static uint64_t life(struct fakeos *machine, uint64_t from, uint64_t *ret_last) 
     return sure;
 }
 
-/* The power goes during each call of a server's first life: what it was sure of is there, and if there
- * is nothing it was sure of nothing. */
+/* The power fails during each call of a server's first life: every position that it had confirmed
+ * is intact, and without a file it had confirmed none. */
 static void a_power_cut_in_the_first_life_damages_nothing(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 50; seed++) {
@@ -242,7 +242,8 @@ static void a_failed_call_spoils_nothing(void **state) {
     }
 }
 
-/* The new file has its name, but nobody knows for how long: what is saved next is newer all the same. */
+/* The new file has its name, but the name may not be durable: the next position that is saved is
+ * newer all the same. */
 static void a_new_file_that_is_not_surely_kept_is_written_on(void **state) {
     (void)state;
     bool failed = true;

@@ -47,7 +47,7 @@ static void an_idle_backup_ends_after_a_minute_and_lets_go_of_the_files(void **s
     (void)state;
     server_backup_check(&backup, BEGUN_MS + SERVER_BACKUP_IDLE_MS + 1);
     assert_null(backup.copy.files);
-    server_backup_check(&backup, BEGUN_MS + 10 * SERVER_BACKUP_IDLE_MS); /* there is none to end */
+    server_backup_check(&backup, BEGUN_MS + 10 * SERVER_BACKUP_IDLE_MS); /* no backup to end */
     assert_int_equal(engine_backup_begin(engine, NULL, &backup.copy), TN_OK);
 }
 

@@ -86,7 +86,7 @@ static void toggle(struct tn_bitmap *bitmap, struct twin *twin, struct tn_prng *
     uint32_t space = unit_below(random, SPACES);
     uint64_t value = random_value(random);
     if (twin->count > 0 && unit_below(random, 3) == 0) {
-        /* A neighbour of one that is there, so that words fill up. */
+        /* A neighbor of a set bit, so that words fill up. */
         uint32_t i = unit_below(random, twin->count);
         space = twin->set[i].space;
         value = twin->set[i].value + unit_below(random, 3) - 1;

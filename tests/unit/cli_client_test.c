@@ -13,7 +13,7 @@
 #define REPLIES 8u
 #define HELLO "%1\r\n+server\r\n+tenure\r\n"
 #define HANG_UP ""
-#define UNKNOWN "\xef\xbf\xbd" /* what stands for what is no character */
+#define UNKNOWN "\xef\xbf\xbd" /* the replacement for bytes that are no character */
 
 /* Takes one connection, answers its requests with these, and waits for its end, or hangs up if the last
  * is HANG_UP. */
@@ -61,7 +61,7 @@ static void rogue_end(struct rogue *rogue) {
     close(rogue->listener);
 }
 
-/* What is written to a descriptor of ours, from here to said_end. */
+/* Captures what is written to one of our descriptors, from here to said_end. */
 struct said {
     int fd, before;
     FILE *file;

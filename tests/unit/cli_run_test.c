@@ -52,7 +52,7 @@ static void no_deadline_is_later_than_the_truth(void **state) {
             tn_prng_below(&prng, 2) == 0 ? UINT64_MAX : 40000 + tn_prng_below(&prng, 90000);
         uint64_t now = 1000;
         uint64_t first =
-            now + tn_prng_below(&prng, 3000); /* when the server gets the first request */
+            now + tn_prng_below(&prng, 3000); /* when the server receives the first request */
         struct cli_run_lease lease = lease_make(end != UINT64_MAX ? end - first : 0);
         for (int renewal = 0; renewal < 12 && now < end; renewal++) {
             uint64_t sent = now;

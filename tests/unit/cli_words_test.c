@@ -127,7 +127,7 @@ static void every_example_means_what_the_table_says(void **state) {
         (void)snprintf(table, sizeof table, "%s", row->example);
         uint32_t count = (uint32_t)split(table, want);
         assert_int_equal(request.words.count, count);
-        /* Options may stand in another order; each word is there. */
+        /* Options may have another order; each word must occur. */
         for (uint32_t w = 0; w < count; w++) {
             bool found = false;
             for (uint32_t h = 0; h < count; h++) {

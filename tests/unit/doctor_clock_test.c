@@ -19,7 +19,7 @@ static void mistake(void *ctx, const char *where, const char *what) {
     fail_msg("%s: %s", where, what);
 }
 
-/* What is said of the log, with the clock at this time. */
+/* Checks the message about the log's time, with the clock at this time. */
 static void said(uint64_t at_ms, const char *level, const char *text) {
     struct os os = *os_posix();
     struct cli_settings settings = {.json = true};
@@ -36,7 +36,7 @@ static void said(uint64_t at_ms, const char *level, const char *text) {
     assert_true(config_load(&doctor->config, &os, 2, flags, mistake, NULL));
     doctor_clock(doctor);
     (void)snprintf(wanted, sizeof wanted, "{\"level\":\"%s\",\"area\":\"clock\"", level);
-    const char *last = strrchr(doctor->json.at, '{'); /* after what is said of synchronization */
+    const char *last = strrchr(doctor->json.at, '{'); /* after the message about synchronization */
     assert_non_null(last);
     if (strncmp(last, wanted, strlen(wanted)) != 0 || strstr(last, text) == NULL) {
         fail_msg("not %s with '%s': %s", level, text, last);

@@ -108,7 +108,7 @@ static void a_lease_lasts_longer_while_the_lead_melts_never_shorter(void **state
     world_close(world);
 }
 
-/* The lead that melts is the one at the start; the one that is told is the one there is. */
+/* The lead that shrinks is the one at the start; the reported lead is the current one. */
 static void a_wall_clock_set_back_while_running_is_told_and_changes_nothing(void **state) {
     struct world *world = *state;
     world_open(world);

@@ -81,8 +81,8 @@ static uint64_t hash_of(struct engine *engine, uint64_t *ret_lsn) {
     return hash;
 }
 
-/* The log passes over LSNs at a start: the next command has the LSN that the log says, reads show the
- * last one there was, and replay comes to the same state. */
+/* The log skips LSNs at a start: the next command has the LSN that the log assigns, reads show the
+ * last LSN in use, and replay leads to the same state. */
 static void lsns_that_the_log_passes_over_are_given_to_nobody(void **state) {
     struct world *world = *state;
     uint64_t lsn;
@@ -147,7 +147,7 @@ struct pair {
     struct ekit_command command;
     bool armed;
     enum tn_result in_a[3]; /* to a, to b, to a again: in a's callback */
-    enum tn_result in_b[2]; /* to a, to b: in b's, which a's has caused */
+    enum tn_result in_b[2]; /* to a, to b: in b's callback, which a's callback has caused */
 };
 
 static void hear_b(void *ctx, const struct engine_event *event) {
@@ -312,8 +312,8 @@ static void snapshots_at_once_take_turns_without_threads(void **state) {
 
 /* ---- Cancelled callers ---- */
 
-/* It is cancelled inside the call and comes out of it all the same; then it declines to die, since
- * the address sanitizer does not survive that. */
+/* The thread is canceled inside the call, and the call returns all the same; then the thread
+ * disables cancellation, which the address sanitizer does not survive. */
 static void *cancelled_main(void *arg) {
     struct world *world = arg;
     struct ekit_command command;
@@ -439,7 +439,7 @@ static void parts_of_a_lease_are_as_fresh_as_the_lease(void **state) {
     assert_int_equal(count, 0);
 }
 
-/* Reads in a callback, of what is due and of something else. */
+/* Reads in a callback, of a pool with something due and of another one. */
 struct look {
     struct world *world;
     struct kernel_lease_id id;

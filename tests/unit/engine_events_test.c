@@ -176,7 +176,7 @@ static void another_log_has_a_directory_for_them(void **state) {
     }
     read_on(world, ENGINE_EVENTS_OLDEST, UINT32_MAX, &before);
     assert_int_equal(before.count, 201);
-    world_again(world); /* with a snapshot: replay tells nothing */
+    world_again(world); /* with a snapshot: replay makes no events */
     read_on(world, ENGINE_EVENTS_OLDEST, UINT32_MAX, &after);
     assert_int_equal(after.count, before.count);
     assert_memory_equal(after.ids, before.ids, sizeof after.ids);
@@ -326,7 +326,7 @@ static void watch(void *ctx, const struct kernel_event *fact) {
                    (const char *)fact->name.at);
 }
 
-/* Whether or not events are kept; and what happened in an earlier life is not told again. */
+/* Whether or not events are kept; events of an earlier life are not reported again. */
 static void some_kinds_are_watched_as_they_happen(void **state) {
     struct world *world = *state;
     struct watched watched = {.lsn = 0};

@@ -93,7 +93,7 @@ static void what_is_gathered_during_a_sync_waits_for_the_word(void **state) {
     asyncs_free(asyncs);
 }
 
-/* Those who gather come after somebody who blocks, while the batch before theirs is synced. */
+/* Requests that gather arrive after a caller that blocks, while the batch before them is synced. */
 static void whoever_blocks_is_not_kept_waiting_for_the_word(void **state) {
     struct world *world = *state;
     struct asyncs *asyncs = asyncs_new();
@@ -171,7 +171,7 @@ static void a_full_batch_is_not_kept_waiting_for_more(void **state) {
     world_open(world);
     fakelog_gate_shut(world->log);
     allocs_later(world, asyncs, 4);
-    assert_int_equal(alloc_later(world, asyncs, 4), TN_R_OVERLOADED); /* as good as a word */
+    assert_int_equal(alloc_later(world, asyncs, 4), TN_R_OVERLOADED); /* ends the gathering, too */
     fakelog_gate_wait(world->log);
     for (unsigned i = 4; i < 8; i++) {
         assert_int_equal(async_alloc(world, asyncs, i), TN_R_OK);
@@ -198,7 +198,7 @@ static void closing_does_not_wait_for_others(void **state) {
 struct watcher {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned count, last; /* of them, those that said they were the last */
+    unsigned count, last; /* requests in the batch, and those that said they were the last */
 };
 
 static void watcher_done(struct engine_request *request, struct tn_bytes command) {

@@ -8,7 +8,7 @@ static void one_open(struct world *world) {
     ekit_run_ok(world->engine, ekit_pool(&world->command, "p", 1, 1, 60), &world->answer);
 }
 
-/* The same on a log that nobody else follows. */
+/* As one_open, on the log of a single machine. */
 static void one_open_alone(struct world *world) {
     fakelog_set_alone(world->log);
     one_open(world);
@@ -84,7 +84,7 @@ static void an_operation_is_logged(void **state) {
     assert_true(world->answer.result.replayed);
 }
 
-/* What is under way is neither committed nor applied. */
+/* A command in flight is neither committed nor applied. */
 static void a_grant_under_way_refuses_nobody(void **state) {
     struct world *world = *state;
     struct asyncs *asyncs = asyncs_new();
@@ -127,7 +127,7 @@ static void a_release_under_way_frees_nothing(void **state) {
     asyncs_free(asyncs);
 }
 
-/* Standbys may show the release before the owner knows that it is committed. */
+/* Standbys may show the release before the owner knows that the release is committed. */
 static void a_release_under_way_in_a_cluster_is_waited_for(void **state) {
     struct world *world = *state;
     struct asyncs *asyncs = asyncs_new();
@@ -193,7 +193,7 @@ static void a_passed_deadline_refuses_nobody(void **state) {
     fakeos_clock_advance(world->machine, 1);
     assert_false(refuses_alloc(world));
     struct kernel_result stale = lease;
-    stale.epoch++; /* that of the ended lease */
+    stale.epoch++; /* the epoch of the ended lease */
     assert_false(refuses(world, ekit_touch(&world->command, &stale, NULL)));
     assert_int_equal(world_alloc(world, "other"), TN_R_OK);
 }
@@ -280,7 +280,7 @@ static void nothing_is_refused_inside_a_callback(void **state) {
     world_close(world);
 }
 
-/* While commands are committed, a pool that grants is not judged: that would be in vain. */
+/* While commands are committed, a pool that grants is not judged: that would be useless. */
 static void a_pool_that_grants_is_not_judged_for_long(void **state) {
     struct world *world = *state;
     struct asyncs *asyncs = asyncs_new();

@@ -183,7 +183,7 @@ static void opening_a_directory_without_leading_changes_none_of_its_bytes(void *
 
 /* ---- Losing and following ---- */
 
-/* What another owner does, in a world of its own with the same clock. */
+/* Another owner: a world of its own with the same clock. */
 static struct world *other_make(void) {
     void *state = NULL;
     assert_int_equal(world_make(&state), 0);
@@ -224,7 +224,7 @@ static void a_follower_of_every_batch_has_the_state_of_the_owner(void **state) {
     uint64_t hash = ekit_hash(other->engine);
     world_close(other);
     fakelog_owner(world->log, true, "");
-    refused(world, TN_R_MASTERDOWN); /* it is ours, but nobody serves it yet */
+    refused(world, TN_R_MASTERDOWN); /* the log is ours, but no engine serves it yet */
     lead(world);
     assert_int_equal(ekit_hash(world->engine), hash);
     ekit_check(world->engine);
@@ -341,7 +341,8 @@ static void requests_that_wait_when_the_log_is_lost_are_refused_unlogged(void **
     asyncs_free(asyncs);
 }
 
-/* The first write of all fails, once surely and once in doubt; then somebody else begins the log. */
+/* The first write of all fails, once surely and once in doubt; then another owner begins the
+ * log. */
 static void a_log_lost_while_the_lead_is_taken_is_followed_from_its_beginning(void **state) {
     struct world *world = *state;
     struct world *other = other_make();

@@ -86,7 +86,7 @@ static void ticks_go_on_until_nothing_is_due(void **state) {
     asyncs_free(asyncs);
 }
 
-/* Keeps the commit thread busy with commands that move nothing, until it is told to stop. */
+/* Keeps the commit thread busy with commands that change nothing, until it is stopped. */
 struct noise {
     struct engine *engine;
     struct engine_request request;
@@ -200,7 +200,7 @@ static void a_read_waits_for_the_position_asked_for(void **state) {
 
 struct heard {
     struct world *world;
-    struct ekit_command command; /* that it tries to execute, if `tries` */
+    struct ekit_command command; /* the command that it tries to execute, if `tries` */
     bool tries;
     unsigned count;
     uint64_t lsn;
@@ -422,8 +422,8 @@ static bool queue_overflows(void *ctx) {
     return stats.snapshot_overflows > 0;
 }
 
-/* One batch changes more than the queue holds while the snapshot's own thread is stuck: whoever
- * applies writes for it, and nobody waits for the other. */
+/* One batch changes more than the queue holds while the snapshot's own thread is stuck: the thread
+ * that applies writes the snapshot itself, and neither waits for the other. */
 static void a_snapshot_slower_than_the_writers_slows_them_down(void **state) {
     struct world *world = *state;
     struct asyncs *asyncs = asyncs_new();
@@ -436,7 +436,7 @@ static void a_snapshot_slower_than_the_writers_slows_them_down(void **state) {
     memset(meta, 'x', sizeof meta - 1);
     meta[sizeof meta - 1] = '\0';
     world->options.limits.of[KERNEL_LIMIT_TEXT_BYTES] = 64 << 20;
-    world->options.snapshot_queue_bytes = 1; /* as small as can be */
+    world->options.snapshot_queue_bytes = 1; /* the smallest possible value */
     world->options.no_snapshot_at_close = true;
     world->engine = ekit_open(&world->options);
     ekit_run_ok(world->engine, ekit_pool(&world->command, "p", 1, 5000, 3600), &world->answer);
@@ -513,7 +513,7 @@ static void limits_can_be_changed_at_a_start(void **state) {
     ekit_check(world->engine);
     uint64_t hash = ekit_hash(world->engine);
 
-    /* Whoever does not ask gets those in force. */
+    /* A caller that requests no limits gets those in force. */
     world->options.limits_mask = 0;
     world_reopen(world);
     assert_int_equal(ekit_hash(world->engine), hash);

@@ -6,7 +6,7 @@
 #include "kernel/kernel.h"
 
 #define DAY_MS 86400000u
-#define LEASE_MS 60000u /* of the pool of a world */
+#define LEASE_MS 60000u /* lease time of the pool of a world */
 
 static void follower_open(struct world *world) {
     struct log_error error;
@@ -137,7 +137,7 @@ static void a_new_owner_goes_on_from_the_time_of_the_one_that_it_heard(void **st
     struct world *world = *state;
     struct world *other = owner_and_follower(world);
     uint64_t now_ms = engine_now(other->engine);
-    /* Its own wall clock is years ahead, which nobody has approved. */
+    /* The node's own wall clock is years ahead, and no operator has approved that. */
     fakeos_clock_wall_set(world->machine, now_ms + 400ull * DAY_MS);
     fakelog_set_succession(world->log,
                            &(struct log_succession){.epoch = 7, .heard_ms = now_ms + 2300});
@@ -162,7 +162,7 @@ static void a_follower_that_heard_nobody_is_refused_a_clock_far_ahead(void **sta
     uint64_t now_ms = engine_now(other->engine);
     world_close(world);
     fakeos_clock_wall_set(world->machine, now_ms + 31ull * DAY_MS);
-    follower_open(world); /* its clock, for stale reads, begins there */
+    follower_open(world); /* the clock for its stale reads begins there */
     fakelog_owner(world->log, false, "other:1");
     assert_int_equal(world_alloc(other, "a"), TN_R_OK);
     feed_from(world, other);
@@ -218,9 +218,9 @@ static void a_follower_judges_deadlines_by_the_time_of_the_owner(void **state) {
     assert_int_equal(lease_state(world, id), KERNEL_ACTIVE);
     fakelog_time(world->log, now_ms + LEASE_MS - 1);
     assert_int_equal(lease_state(world, id), KERNEL_ACTIVE);
-    fakeos_clock_advance(world->machine, 1); /* it goes on by the boot clock */
+    fakeos_clock_advance(world->machine, 1); /* the time advances with the boot clock */
     assert_int_equal(lease_state(world, id), KERNEL_OVERDUE);
-    fakelog_time(world->log, now_ms); /* another owner, which is behind */
+    fakelog_time(world->log, now_ms); /* another owner, whose time is behind */
     assert_int_equal(lease_state(world, id), KERNEL_ACTIVE);
     other_free(other);
 }
@@ -260,7 +260,7 @@ static bool lease_is_due(void *ctx) {
     return code == TN_R_OK && view.active == 0;
 }
 
-/* The last tick said when the next may be, in a time that was ahead of the next owner's. */
+/* The last tick set the time of the next one, in a time that was ahead of the next owner's. */
 static void ticks_go_on_in_the_time_of_the_new_lead(void **state) {
     struct world *world = *state;
     world->options.manual_ticks = false;
@@ -355,7 +355,8 @@ static void *lead_main(void *arg) {
     return NULL;
 }
 
-/* The answer to the last batch is still on its way when the next owner is told, and then not. */
+/* The answer to the last batch is still in flight when the next owner is reported, and then no
+ * longer. */
 static void whether_it_may_lead_is_judged_after_the_last_answers(void **state) {
     struct world *world = *state;
     struct leading leading = {.world = world};
@@ -430,7 +431,7 @@ static void take_meanwhile(void *ctx) {
     (void)take_main(taking);
 }
 
-/* While the first batch is not there, there is nothing that a snapshot could begin with. */
+/* Without the first batch, there is nothing that a snapshot could begin with. */
 static void there_is_no_snapshot_before_the_first_batch(void **state) {
     struct world *world = *state;
     struct taking taking = {.status = TN_OK};
@@ -469,7 +470,7 @@ static void giving_the_lead_up_is_told(void **state) {
     assert_int_equal(told.role, ENGINE_LEADING);
     assert_int_equal(engine_follow(world->engine), TN_OK);
     assert_int_equal(told.role, ENGINE_FOLLOWING);
-    assert_true(told.count >= before + 2); /* by the engine, then by the log */
+    assert_true(told.count >= before + 2); /* once by the engine, then by the log */
 }
 
 struct looks {

@@ -288,7 +288,7 @@ static void a_flood_of_pings_is_answered_or_ends(void **state) {
     (void)state;
     call_start(session, &call, false);
     ADD(&script, SETTINGS, 0, 0, "");
-    for (unsigned i = 0; i < 10000 && good; i++) { /* and we do not get to answer */
+    for (unsigned i = 0; i < 10000 && good; i++) { /* so that the client has no chance to answer */
         good = etcd_session_input(session, script.bytes, script.len);
         script.len = 0;
         ADD(&script, PING, 0, 0, "12345678");

@@ -269,7 +269,7 @@ static void answers_are_read(void **state) {
     struct etcd_answer answer = {0};
     (void)state;
     etcd_arena_init(&arena, 1 << 20);
-    /* succeeded, a get of one key (with a field that we do not know), a put, a delete of 2 */
+    /* succeeded, a get of one key (with an unknown field), a put, a delete of 2 */
     assert_true(
         etcd_message_answer(&answer, &arena, ETCD_TXN,
                             BYTES(HEADER "\x10\x01"
@@ -352,7 +352,7 @@ static void news_are_read(void **state) {
 static void a_small_message_cannot_take_much_memory(void **state) {
     struct etcd_arena arena;
     struct etcd_answer answer = {0};
-    size_t len = 200000; /* of empty keys, two bytes each */
+    size_t len = 200000; /* empty keys, two bytes each */
     uint8_t *wire = malloc(len);
     (void)state;
     assert_non_null(wire);

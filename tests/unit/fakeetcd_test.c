@@ -225,7 +225,7 @@ struct counter {
     uint64_t tries;
     unsigned known;  /* the number it believes in */
     char value[32];  /* its text */
-    char wanted[32]; /* what the swap under way makes of it */
+    char wanted[32]; /* the value that the swap in flight writes */
     unsigned done;   /* swaps that were answered done, or found done */
     unsigned unsure; /* swaps whose outcome it never learnt */
     unsigned never;  /* swaps that were surely not carried out, their texts */
@@ -246,7 +246,8 @@ static void counted(void *ctx, const struct etcd_answer *answer) {
                                                                : (struct tn_bytes){0};
         snprintf(counter->value, sizeof counter->value, "%.*s", (int)value.len,
                  (const char *)value.at);
-        if (counter->doubt) { /* done if it is there; if another one is, it may have been before */
+        /* Done if this value is there; with another value, the swap may have been done before. */
+        if (counter->doubt) {
             bool mine = strcmp(counter->value, counter->wanted) == 0;
             counter->done += mine;
             counter->unsure += !mine;
@@ -387,7 +388,7 @@ static uint64_t count_for_a_while(uint64_t seed, unsigned ret_totals[3]) {
         unsure += counters[i].unsure + (counters[i].busy || counters[i].doubt);
         etcd_close(counters[i].etcd);
     }
-    /* Every step of the number was somebody's swap, and each is counted at most once. */
+    /* Every step of the number was the swap of one client, and each is counted at most once. */
     assert_true(reached >= done && reached <= done + unsure);
     ret_totals[0] += done;
     ret_totals[1] += unsure;
@@ -403,7 +404,8 @@ static void outcomes_are_true_whatever_goes_wrong(void **state) {
     for (uint64_t seed = 1; seed <= 30; seed++) {
         (void)count_for_a_while(seed, totals);
     }
-    assert_true(totals[0] > 1000 && totals[1] > 20 && totals[2] > 100); /* it was worth it */
+    /* The run was long enough. */
+    assert_true(totals[0] > 1000 && totals[1] > 20 && totals[2] > 100);
 }
 
 static void a_run_is_the_same_for_the_same_seed(void **state) {

@@ -147,7 +147,7 @@ static void every_row_with_a_secret_says_so(void **state) {
     assert_int_equal(secrets, 3); /* AUTH, USER ADD and USER SET; HELLO takes any words */
 }
 
-/* What HTTP reads of a row is said only where there is a route to which it applies. */
+/* A row has settings for HTTP only where there is a route to which they apply. */
 static bool routes_fit(const struct protocol_command *row) {
     bool routed = row->method != NULL;
     return implies(has(row, PROTOCOL_CREATES), routed && strcmp(row->method, "PUT") == 0) &&

@@ -15,7 +15,7 @@ int __wrap_uv_getaddrinfo(uv_loop_t *loop, uv_getaddrinfo_t *request, uv_getaddr
                           const char *node, const char *service, const struct addrinfo *hints);
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c) */
 
-/* A loop with somebody who answers, at one address of the machine. */
+/* A loop with a server that answers, at one address of the machine. */
 struct desk {
     uv_loop_t loop;
     uv_tcp_t listener, visitor;
@@ -32,7 +32,7 @@ struct desk {
 
 /* ---- The host ---- */
 
-/* How many addresses at which nobody listens a host has before its own. */
+/* The number of addresses of the host, before its own, at which no server listens. */
 static unsigned deaf;
 static uv_getaddrinfo_cb resolved;
 
@@ -205,8 +205,8 @@ static void handle_close(uv_handle_t *handle, void *ctx) {
     }
 }
 
-/* A server that has waited long enough closes all there is on its loop; who the host is may be found
- * out only then. */
+/* A server that has waited long enough closes all handles on its loop; the resolution of the host's
+ * name may end only then. */
 static void a_loop_that_ends_meanwhile_is_no_harm(void **state) {
     struct desk *d = *state;
     begin(d, "127.0.0.1", d->port);

@@ -96,7 +96,7 @@ static void a_route_that_does_not_fit_is_a_bad_path(void **state) {
                      PROTOCOL_ROUTE_BAD_PATH);
 }
 
-/* Each row's own path, with its parameters as they are written there, leads back to it. */
+/* The path of each row, with its parameters as written there, leads back to the row. */
 static void every_route_of_the_table_leads_to_its_row(void **state) {
     (void)state;
     for (unsigned i = 0; i < 2 * PROTOCOL_COMMANDS; i++) {

@@ -175,8 +175,8 @@ static void expect_result(const struct kernel_result *result, int status, const 
     assert_int_equal(protocol_http_status(&protocol_table[PROTOCOL_ALLOC], result), status);
 }
 
-/* The id of its event, and not the lease, which the token has. A lease that is over proves nothing any
- * more: that is for HTTP as if there were no token. */
+/* The answer has the id of its event, not the lease, which is in the token. A lease that has ended
+ * proves nothing: for HTTP that is the same as no token. */
 static void an_event_that_was_emitted_is_told_by_its_id(void **state) {
     const struct protocol_command *row = &protocol_table[PROTOCOL_EMIT];
     char buffer[PROTOCOL_PROBLEM_MAX];
@@ -299,7 +299,7 @@ static void every_refusal_fits(void **state) {
                                        .state = KERNEL_RESERVED,
                                        .retry_at_ms = UINT64_MAX,
                                        .number = UINT64_MAX};
-        w = writer(buffer, 448); /* what a server keeps for an answer */
+        w = writer(buffer, 448); /* the size that a server reserves for an answer */
         protocol_render_result(&w, &protocol_table[PROTOCOL_ALLOC], &result);
         assert_false(w.out.overflow);
     }

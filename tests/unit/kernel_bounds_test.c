@@ -25,7 +25,7 @@ static void a_short_request_for_four_thousand_million_members_is_refused(void **
     c.claim_count = 1;
     assert_int_equal(kit_run(&kit, &c), TN_R_TOO_LARGE);
     assert_int_equal(kit.result.number, 32);
-    bytes[3] = 0; /* not "any": that many values, none of which is there */
+    bytes[3] = 0; /* not "any": that many values, none of which follows */
     uint8_t encoded[128];
     uint32_t len = kernel_command_encode(&c, encoded, sizeof encoded);
     assert_true(len < 40);
@@ -195,11 +195,13 @@ static void the_same_id_and_command_get_the_first_answer_again(void **state) {
     assert_int_equal(kit.values[0].number, values[0]);
     assert_int_equal(kit.values[1].number, values[1]);
     assert_int_equal(alloc_with_id(&kit, "", "op-1", "other"), TN_R_CONFLICT);
-    assert_int_equal(kit.result.number, first.lsn); /* which tells it from other conflicts */
+    /* Which distinguishes it from other conflicts. */
+    assert_int_equal(kit.result.number, first.lsn);
     assert_int_equal(alloc_with_id(&kit, "eve", "op-1", "h"), TN_R_OK); /* another user's id */
     assert_false(kit.result.replayed);
     kit.now_ms += 1;
-    assert_int_equal(alloc_with_id(&kit, "", "op-1", "other"), TN_R_OK); /* its window is over */
+    /* The window of the operation has ended. */
+    assert_int_equal(alloc_with_id(&kit, "", "op-1", "other"), TN_R_OK);
     assert_false(kit.result.replayed);
     kit_close(&kit);
 }
@@ -239,7 +241,8 @@ static void a_full_table_refuses_new_ids_and_answers_old_ones(void **state) {
     assert_true(kit.result.replayed);
     assert_true(kernel_next_due(kit.kernel) <= kit.now_ms + 600000);
     kit.now_ms += 600000;
-    probe.opid = kit_text("fresh"); /* by the clock there is room, though no command said so yet */
+    /* By the clock there is room, though no command has made it yet. */
+    probe.opid = kit_text("fresh");
     assert_int_equal(kernel_op_admit(kit.kernel, &probe, kit.now_ms, 0, 0, &chunks), TN_R_OK);
     assert_int_equal(kernel_op_admit(kit.kernel, &probe, kit.now_ms, 7, 0, &chunks), TN_R_OK);
     assert_int_equal(kernel_op_admit(kit.kernel, &probe, kit.now_ms, 8, 0, &chunks), TN_R_OPS_FULL);
@@ -343,7 +346,8 @@ static void disown_lets_everything_go_in_steps(void **state) {
     assert_int_equal(kit_disown(&kit, "h", "ids"), TN_R_OK);
     assert_int_equal(kit.result.number, 1);
     assert_int_equal(kit_state(&kit, sticky), KERNEL_RELEASED); /* never offline */
-    assert_int_equal(kit_disown(&kit, "h", NULL), TN_R_BUSY);   /* it still looks at the others */
+    /* The first disown is still examining the other leases. */
+    assert_int_equal(kit_disown(&kit, "h", NULL), TN_R_BUSY);
     kit_tick(&kit);
     kit_tick(&kit);
     assert_int_equal(kit_disown(&kit, "h", NULL), TN_R_OK);
@@ -499,7 +503,7 @@ static void a_snapshot_and_the_rest_give_the_same_state_at_every_cut(void **stat
     kit_close(&kit);
 }
 
-/* An image that is taken while commands go on: it shows the moment when it began. */
+/* An image that is taken while commands continue: it shows the moment at which it began. */
 struct slow_image {
     struct kit *target;
     struct tn_table_header headers[KERNEL_TABLES_MAX];

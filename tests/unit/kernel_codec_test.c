@@ -86,7 +86,7 @@ static void what_no_verb_is_is_no_command(void **state) {
     uint32_t len = kernel_command_encode(&command, encoded, sizeof encoded);
     encoded[0] = KERNEL_VERB_COUNT;
     assert_false(kernel_command_decode(tn_bytes_of(encoded, len), &decoded));
-    encoded[0] = KERNEL_VERB_TICK; /* which takes none of these fields */
+    encoded[0] = KERNEL_VERB_TICK; /* a verb that takes none of these fields */
     assert_false(kernel_command_decode(tn_bytes_of(encoded, len), &decoded));
 }
 

@@ -96,12 +96,12 @@ static void resources_of_two_sets_whose_names_collide_are_two(void **state) {
     assert_int_equal(kit_alloc(&kit, "h", claim, 0), TN_R_BAD_VALUE);
     snprintf(claim, sizeof claim, "s0=%s s1=%s", names[0], names[1]);
     assert_int_equal(kit_alloc(&kit, "h", claim, 0), TN_R_OK);
-    assert_int_equal(kit_remove(&kit, "s0", names[1]), TN_R_NOOP); /* which it does not have */
+    assert_int_equal(kit_remove(&kit, "s0", names[1]), TN_R_NOOP); /* which the set does not have */
     assert_int_equal(kit_alloc(&kit, "i", "s1:1", 0), TN_R_EXHAUSTED);
     kit_close(&kit);
 }
 
-/* Positions in two sets, and the holders of two pools: few keys, so the seed is what is looked for. */
+/* Positions in two sets, and the holders of two pools: few keys, so the search is for a seed. */
 #define SETS 16u
 #define EACH 128u
 
@@ -109,7 +109,7 @@ static uint64_t pair_hash(uint64_t seed, uint32_t first, uint64_t second) {
     return tn_mix64(second ^ tn_mix64(seed ^ first));
 }
 
-/* A seed with which two pairs collide that differ in what is first; of pools and small numbers. */
+/* A seed with which two pairs collide whose first parts differ; of pools and small numbers. */
 static uint64_t seed_find(struct keyed *ret_a, struct keyed *ret_b) {
     for (uint64_t seed = 59800;; seed++) { /* none before it does */
         uint32_t count = 0;

@@ -57,7 +57,7 @@ static void more_of_something_than_there_can_be_is_no_command(void **state) {
     assert_true(kernel_command_decode(tn_bytes_of(encoded, len), &decoded));
     count = encoded + len - 8 * KERNEL_LIMIT_COUNT - 2;
     assert_int_equal(*count, KERNEL_LIMIT_COUNT);
-    *count += 1; /* by a version that knows one more */
+    *count += 1; /* as a version with one more would write it */
     memset(encoded + len, 0, 8);
     assert_false(kernel_command_decode(tn_bytes_of(encoded, len + 8), &decoded));
 }
@@ -211,7 +211,7 @@ static void an_import_with_times_that_cannot_be_is_refused(void **state) {
     kit_close(&kit);
 }
 
-/* A lease that is renewed by what it had left is renewed by no more than any ttl can be. */
+/* A lease that is renewed by its remaining time is renewed by no more than the largest ttl. */
 static void an_import_for_a_thousand_years_is_renewed_for_a_hundred(void **state) {
     (void)state;
     struct kit kit;
@@ -249,7 +249,7 @@ static void without_memory_for_new_limits_the_old_ones_stay(void **state) {
 
 struct moment {
     struct tn_table_header headers[KERNEL_TABLES_MAX];
-    struct root root; /* as the image has it */
+    struct root root; /* the root in the image */
 };
 
 static void root_keep(void *ctx, const struct tn_table_chunk *chunk) {

@@ -167,7 +167,8 @@ static void without_room_for_texts_everything_that_needs_some_is_refused(void **
     world_close(&w);
 }
 
-/* What the old metadata gives back counts: it can always be replaced by one that is no longer. */
+/* The room of the old metadata counts: metadata can always be replaced by metadata that is no
+ * longer. */
 static void metadata_is_replaced_also_without_room(void **state) {
     (void)state;
     struct world w;
@@ -182,7 +183,7 @@ static void metadata_is_replaced_also_without_room(void **state) {
 
 /* ---- pools and rates ---- */
 
-/* A dropped set counts while its resources are being let go: its record is still there. */
+/* A dropped set counts until all its resources are removed: its record still exists. */
 static void sets_that_are_being_let_go_count_until_they_are_gone(void **state) {
     (void)state;
     struct kit kit;

@@ -61,7 +61,7 @@ static void returns_are_counted_by_how_long_they_took(void **state) {
     world_open(&kit, "sticky=1");
     assert_int_equal(kit_alloc(&kit, "mac:AA", "ids", 0), TN_R_OK);
     kit.now_ms += 5000;
-    assert_int_equal(kit_alloc(&kit, "mac:AA", "ids", 0), TN_R_OK); /* it was not away */
+    assert_int_equal(kit_alloc(&kit, "mac:AA", "ids", 0), TN_R_OK); /* the holder was not away */
     assert_int_equal(pool_view(&kit).counters.away_ms, 0);
     const uint64_t away_s[] = {60, 61, 86400, 86401};
     for (unsigned i = 0; i < 4; i++) {
@@ -245,7 +245,7 @@ static void a_returner_loses_its_offline_lease_under_force(void **state) {
     assert_int_equal(kit_alloc(&kit, "d", "ids", 0), TN_R_OK);
     struct kit_token t = kit_token(&kit);
     kit_release(&kit, t, "d", false);
-    newcomers(&kit, 2, 0); /* with its own, three in the window */
+    newcomers(&kit, 2, 0); /* with its own lease, three in the window */
     assert_int_equal(kit_alloc(&kit, "d", "ids", 0), TN_R_OK);
     assert_int_not_equal(kit.result.lease.lsn, t.lease.lsn);
     assert_int_equal(kit.result.values[0].number, 1); /* freed, and the lowest again */

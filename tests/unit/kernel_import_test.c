@@ -76,7 +76,7 @@ static void what_was_given_elsewhere_keeps_its_times(void **state) {
     assert_int_equal(view.offline_since_ms, T0 - 50000);
     assert_int_equal(view.deadline_ms, T0 + 5000);
     assert_int_equal(kit.events[KERNEL_EVENT_LEASE_OFFLINE], 1);
-    assert_int_equal(pool_of(&kit, "ids").rate_micro, 0); /* it is not a new device */
+    assert_int_equal(pool_of(&kit, "ids").rate_micro, 0); /* an import is no new device */
 
     /* Its device comes back and gets it. */
     kit.now_ms += 1000;

@@ -34,7 +34,7 @@ enum act {
     RELEASE_NOW,
     REVOKE,
     REVOKE_AFTER,
-    ACK, /* with the epoch before */
+    ACK, /* with the previous epoch */
     RECLAIM,
     REKEY,
     RETURN, /* alloc by the same holder in the sticky pool */

@@ -104,7 +104,7 @@ static void a_reference_to_a_free_record_is_refused(void **state) {
     struct lease *l = lease_in(f, KERNEL_ACTIVE);
     EXPECT(REFUSED, f, l->first_member, nobody - 1);
     struct rule *r = image_record(&f->image, TABLE_RULE, 0);
-    assert_int_equal(r->in_use, 0); /* the one that was deleted */
+    assert_int_equal(r->in_use, 0); /* the deleted one */
     EXPECT(REFUSED, f, r->in_use, 1);
 }
 
@@ -303,7 +303,7 @@ static void a_pool_that_its_parts_do_not_know_is_refused(void **state) {
     }
 }
 
-/* A resource that says it belongs to a lease that is over. */
+/* A resource whose record names a lease that has ended as its owner. */
 static void a_resource_owned_by_the_past_is_refused(void **state) {
     struct fixture *f = *state;
     unsigned tried = 0;
@@ -484,7 +484,7 @@ static void tables_that_there_are_not_are_refused(void **state) {
     assert_false(kernel_load_header(kit.kernel, &header));
     struct tn_table_chunk chunk = {.table_id = f->image.count, .bytes = &header};
     assert_false(kernel_load_chunk(kit.kernel, &chunk, 0));
-    /* Not twice, and not over what is there. */
+    /* Not twice, and not over existing records. */
     assert_true(kernel_load_header(kit.kernel, &f->image.headers[TABLE_LEASE]));
     assert_false(kernel_load_header(kit.kernel, &f->image.headers[TABLE_LEASE]));
     chunk = (struct tn_table_chunk){.table_id = TABLE_LEASE,

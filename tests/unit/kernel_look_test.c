@@ -52,7 +52,8 @@ static void a_cursor_stays_good_whatever_ends_or_begins(void **state) {
         for (uint32_t i = 0; count > 0 && i < SPARSE; i++) {
             found[i] += kernel_lease_id_compare(view.id, tokens[i].lease) == 0;
         }
-        if (count > 0 && step++ % 2 == 0) { /* the one that the cursor is behind goes, one comes */
+        /* The lease before the cursor is released, a new one is allocated. */
+        if (count > 0 && step++ % 2 == 0) {
             struct kit_token last = {.lease = view.id, .epoch = view.epoch};
             assert_int_equal(kit_release(&kit, last, view.holder, true), TN_R_OK);
             assert_int_equal(kit_alloc(&kit, "new", "sparse:1", 0), TN_R_OK);
@@ -158,7 +159,7 @@ static void a_long_list_of_a_holder_is_paged_by_index(void **state) {
     kit_close(&kit);
 }
 
-/* What lives all the while is found once, whatever ends or begins between two pages. */
+/* Leases that live all the time are found once, whatever ends or begins between two pages. */
 static void a_cursor_of_a_long_list_stays_good(void **state) {
     (void)state;
     struct kit kit;

@@ -87,7 +87,7 @@ static void world_open(struct world *world) {
     apply(world, &create);
 }
 
-/* Each with a holder of its own. */
+/* Allocates values, each for a holder of its own. */
 static void allocate(struct world *world, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         uint8_t claim[64];

@@ -51,7 +51,7 @@ static void next_goes_round(void **state) {
     assert_int_equal(kit.result.number, 3);
     assert_int_equal(kit_alloc(&kit, "a", "p:1 p=2 p:1", 0), TN_R_EXHAUSTED);
     assert_int_equal(kit_alloc(&kit, "a", "p=9 p:3", 0),
-                     TN_R_BAD_VALUE);             /* it is none of the pool's */
+                     TN_R_BAD_VALUE);             /* the value is not in the pool */
     assert_int_equal(given(&kit, "a", "p:1"), 1); /* a refusal turns no rotor */
     kit_close(&kit);
 }
@@ -437,7 +437,7 @@ static void a_set_gains_and_loses_resources(void **state) {
     struct kernel_value value;
     assert_int_equal(kernel_lease_read(kit.kernel, t.lease, &view), TN_R_OK);
     assert_int_equal(kernel_lease_values(kit.kernel, &view, 0, &value, 1), 1);
-    assert_int_equal(value.name_len, 1); /* history still knows its name */
+    assert_int_equal(value.name_len, 1); /* history still has its name */
     assert_int_equal(kit_add(&kit, "gpu", "a"), TN_R_OK);
     assert_int_equal(kit_alloc(&kit, "h", "gpu:2", 0), TN_R_OK);
     assert_memory_equal(kit.result.values[0].name, "b", 1); /* in order of adding */

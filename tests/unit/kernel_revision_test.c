@@ -55,7 +55,8 @@ static void what_is_older_is_refused(void **state) {
     assert_int_equal(turn(&kit, "r", false, 9), TN_R_STALE);
     assert_int_equal(end(&kit, "r", 9), TN_R_STALE);
     assert_int_equal(look(&kit, "r"), 1);
-    assert_int_equal(turn(&kit, "r", false, 10), TN_R_OK); /* as new is not older */
+    /* A revision that is equal is not older. */
+    assert_int_equal(turn(&kit, "r", false, 10), TN_R_OK);
     /* What changes nothing counts as news all the same. */
     assert_int_equal(turn(&kit, "r", false, 20), TN_R_NOOP);
     assert_int_equal(turn(&kit, "r", true, 19), TN_R_STALE);
@@ -118,7 +119,8 @@ static void a_word_that_overtakes_its_rule_counts_when_the_rule_comes(void **sta
     assert_int_equal(turn(&kit, "off", true, 19), TN_R_STALE);
     assert_int_equal(set(&kit, "off", true, 10), TN_R_OK);
     assert_int_equal(look(&kit, "off"), 0);
-    /* A beginning that was said later knows better; one that names no revision too. */
+    /* A rule set with a later revision overrides the earlier report; so does one without a
+     * revision. */
     assert_int_equal(turn(&kit, "newer", false, 20), TN_R_NOTFOUND);
     assert_int_equal(set(&kit, "newer", true, 30), TN_R_OK);
     assert_int_equal(look(&kit, "newer"), 1);
@@ -126,7 +128,7 @@ static void a_word_that_overtakes_its_rule_counts_when_the_rule_comes(void **sta
     assert_int_equal(set(&kit, "plain", true, 0), TN_R_OK);
     assert_int_equal(look(&kit, "plain"), 1);
     assert_int_equal(turn(&kit, "plain", false, 19), TN_R_STALE);
-    /* A word without a revision is about what is there. */
+    /* A report without a revision is only about an existing rule. */
     assert_int_equal(turn(&kit, "now", true, 0), TN_R_NOTFOUND);
     assert_int_equal(set(&kit, "now", false, 10), TN_R_OK);
     assert_int_equal(look(&kit, "now"), 0);
@@ -135,7 +137,7 @@ static void a_word_that_overtakes_its_rule_counts_when_the_rule_comes(void **sta
     kit_close(&kit);
 }
 
-/* What is said of one rule, in time; its id is used for a second one. */
+/* Reports about one rule, in time; the id is used for a second rule. */
 static const struct {
     enum kernel_verb verb;
     const char *trigger;
@@ -227,7 +229,7 @@ static void what_was_said_last_is_forgotten_last(void **state) {
     assert_int_equal(turn(&kit, "r1", true, 20), TN_R_NOTFOUND);
     assert_int_equal(set(&kit, "r2", true, 20), TN_R_OK);
     assert_int_equal(end(&kit, "r2", 30), TN_R_OK);
-    /* What is older than what is known is no news. */
+    /* A report that is older than the known revision changes nothing. */
     assert_int_equal(end(&kit, "r3", 5), TN_R_NOTFOUND);
     assert_int_equal(end(&kit, "another", 10), TN_R_NOTFOUND);
     assert_int_equal(set(&kit, "r0", true, 15), TN_R_STALE);

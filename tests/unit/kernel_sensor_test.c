@@ -8,7 +8,7 @@
 
 #include "lib/kit.h"
 
-/* A pool of sensors with one run in it, and a pool that is anybody's. */
+/* A pool of sensors with one run, and an ordinary pool. */
 struct world {
     struct kit kit;
     struct kit_token run;
@@ -147,7 +147,7 @@ static void the_supervisor_reports_what_it_did(void **state) {
     struct world world;
     world_open(&world);
     struct kernel_command c = kit_command(KERNEL_VERB_SENSOR_REPORT);
-    c.name = kit_text("gone"); /* a sensor that is not there any more */
+    c.name = kit_text("gone"); /* a sensor that no longer exists */
     for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
         c.trigger = kit_text(words[i].word);
         assert_int_equal(kit_run(&world.kit, &c), TN_R_OK);

@@ -139,7 +139,8 @@ static void users_are_in_images(void **state) {
 
 /* ---- quotas ---- */
 
-/* `count` values of p for the user, who may have `quota`; with wait_s > 0 it waits. */
+/* Requests `count` values of p for the user, whose quota is `quota`; with wait_s > 0 the request
+ * waits. */
 static enum tn_result take(struct kit *kit, const char *user, uint32_t count, uint32_t quota,
                            uint32_t wait_s) {
     uint8_t claims[64];
@@ -200,7 +201,7 @@ static void a_waiting_lease_is_judged_by_its_quota_when_its_turn_comes(void **st
     struct kit_token held = kit_token(&kit);
     assert_int_equal(take(&kit, "ci", 1, 1, 60), TN_R_WAITING);
     struct kit_token first = kit_token(&kit);
-    assert_int_equal(values_of(&kit, "ci"), 0); /* it has none yet */
+    assert_int_equal(values_of(&kit, "ci"), 0); /* the user holds none yet */
     assert_int_equal(take(&kit, "ci", 1, 1, 60), TN_R_WAITING);
     struct kit_token second = kit_token(&kit);
     kit_release(&kit, held, "h", true);

@@ -214,7 +214,7 @@ static void an_unattended_waiter_ends_after_ten_seconds(void **state) {
     kit_close(&kit);
 }
 
-/* As after a restart: in steps, and nobody is served on the way. */
+/* As after a restart: in steps, and no waiter is served meanwhile. */
 static void all_waiters_become_unattended_in_steps(void **state) {
     (void)state;
     struct kernel_limits limits = kit_limits();
@@ -237,7 +237,7 @@ static void all_waiters_become_unattended_in_steps(void **state) {
     assert_int_equal(kernel_attended(kit.kernel), 0);
     assert_int_equal(kit.waited_count, 1); /* the one without an operation id */
     assert_int_equal(kit_alloc(&kit, "c", "p:1", 0), TN_R_EXHAUSTED);
-    assert_int_equal(kit.result.waiting, 0); /* they are passed over */
+    assert_int_equal(kit.result.waiting, 0); /* unattended waiters are skipped */
     kit_close(&kit);
 }
 
@@ -349,7 +349,7 @@ static void an_operation_is_remembered_as_long_as_its_lease_waits(void **state) 
         assert_int_equal(kit.result.lease.lsn, w.lease.lsn);
         assert_true(kit.result.replayed);
     }
-    kit_unattend(&kit, w); /* and its client may come back */
+    kit_unattend(&kit, w); /* and the client may return */
     assert_int_equal(kit_state(&kit, w), KERNEL_WAITING);
     assert_int_equal(kit_wait(&kit, "b", "p:1", 60, "op"), TN_R_WAITING);
     kit_release(&kit, t, "a", true);
@@ -365,7 +365,7 @@ static void an_operation_is_remembered_as_long_as_its_lease_waits(void **state) 
     kit_close(&kit);
 }
 
-/* Those who came last end first: each end looks through the line before it. */
+/* The last waiters end first: each end looks through the line before it. */
 static void the_end_of_a_waiter_counts_with_its_place_in_line(void **state) {
     (void)state;
     struct kernel_limits limits = kit_limits();

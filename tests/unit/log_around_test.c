@@ -56,7 +56,8 @@ static enum tn_status sync_dir_denied(void *ctx, const char *path) {
     return TN_DENIED;
 }
 
-/* The one above may be somebody else's, who has made the directory for us. Ours must be synced. */
+/* The parent directory may belong to another user, who has made the directory for us. Our own
+ * directory must be synced. */
 static void a_directory_in_a_place_that_may_not_be_read_is_its_makers_matter(void **state) {
     struct logbench *b = *state;
     struct os denied = *b->options.os;
@@ -65,7 +66,7 @@ static void a_directory_in_a_place_that_may_not_be_read_is_its_makers_matter(voi
     own.options.os = &denied;
     logmodel_init(&own.model, 1);
     logbench_assert_refused(&own, TN_DENIED, "/data", "cannot make it durable");
-    assert_true(fakeos_file_exists(b->fake, "/data")); /* made, by whoever it was */
+    assert_true(fakeos_file_exists(b->fake, "/data")); /* the directory exists, whoever made it */
     own.log = logmodel_must_open(&own.model, &own.options);
     logbench_append(&own, 1, 100);
     logbench_stop(&own);
@@ -111,7 +112,8 @@ static void names_that_are_almost_ours_are_left_alone(void **state) {
     }
 }
 
-/* There is no number after it, so it is not counted from; it is no spare of ours, and goes. */
+/* No number follows it, so the log does not count from it; it is not one of our spares, and is
+ * removed. */
 static void a_spare_with_the_largest_number_is_cleared_away(void **state) {
     struct logbench *b = *state;
     logbench_start(b);
@@ -330,16 +332,17 @@ static void a_snapshot_that_becomes_shorter_while_it_is_read_is_refused(void **s
     assert_int_equal(sections_load(b, &sections, &error), TN_OK);
 }
 
-/* Header, section header and footer are 64, 12 and 32 bytes: the footer may be a write, and a read, of
- * its own, or the last write may be full. */
+/* Header, section header and footer are 64, 12 and 32 bytes: the footer may be a write, and a read,
+ * of its own, or the last write may be full. */
 static void snapshots_of_every_awkward_size_come_back(void **state) {
     struct logbench *b = *state;
     const uint32_t half = 512u << 10, most = LOG_SECTION_MAX;
     const uint32_t lens[][2] = {
-        {half - 64 - 24 - 32, 0},          /* exactly one buffer */
-        {half - 64 - 24, 0},               /* and the footer */
-        {half - 64 - 24 - 16, 0},          /* the footer in two parts */
-        {most, 2 * most - 64 - 24 - most}, /* what the reader takes at once, and the footer */
+        {half - 64 - 24 - 32, 0}, /* exactly one buffer */
+        {half - 64 - 24, 0},      /* and the footer */
+        {half - 64 - 24 - 16, 0}, /* the footer in two parts */
+        /* The amount that the reader reads at once, and the footer. */
+        {most, 2 * most - 64 - 24 - most},
         {most, most},
     };
     logbench_start(b);
@@ -355,7 +358,7 @@ static void snapshots_of_every_awkward_size_come_back(void **state) {
     }
 }
 
-/* Every call while one is written; the log goes on. */
+/* Every call fails once during a snapshot; the log continues. */
 static void a_large_snapshot_that_cannot_be_written_is_refused(void **state) {
     struct logbench *b = *state;
     const uint32_t lens[] = {LOG_SECTION_MAX, LOG_SECTION_MAX, LOG_SECTION_MAX};

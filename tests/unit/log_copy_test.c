@@ -113,7 +113,7 @@ static void after_a_crash_a_copy_passes_over_nothing(void **state) {
         assert_int_equal(b.at.next_lsn, 3 + i);
         append(&b, 0);
     }
-    bench_crash(&b); /* the other log goes on from here: its LSNs are this one's to choose */
+    bench_crash(&b); /* the other log continues from here: it assigns its own LSNs */
     bench_open(&b, true);
     assert_true(b.at.next_lsn > 6);
     assert_true(log_close(b.store, b.log));

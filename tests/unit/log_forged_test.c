@@ -89,7 +89,7 @@ static void frame_put(struct logbench *b, const struct log_frame *frame, uint64_
     fakeos_file_write(b->fake, LOGBENCH_FIRST, at, bytes, size);
 }
 
-/* LSNs beyond the last number there is are no frame: what is there ends before it. */
+/* A frame with LSNs beyond the largest number is not valid: the log ends before it. */
 static void a_frame_whose_lsns_overflow_is_none(void **state) {
     struct logbench *b = *state;
     logbench_start(b);
@@ -170,7 +170,8 @@ static const char *recycled(struct logbench *b) {
     return path;
 }
 
-/* Among the bytes of an earlier life a torn batch is told by what is left of its header. */
+/* Among the bytes of an earlier life a torn batch is recognized by any remaining part of its
+ * header. */
 static void a_torn_batch_in_a_recycled_segment_is_told_by_any_of_its_marks(void **state) {
     struct logbench *b = *state;
     const char *path = recycled(b);
@@ -252,7 +253,8 @@ static void a_stray_header_over_one_lost_command_is_seen(void **state) {
     }
 }
 
-/* A client may send what looks like a header, but it does not know whose salt to put into it. */
+/* A client may send bytes that look like a header, but it does not know the salt to put into
+ * them. */
 static void a_header_inside_a_torn_payload_is_not_a_header(void **state) {
     struct logbench *b = *state;
     static const uint8_t zeros[LOGBENCH_SECTOR];

@@ -26,7 +26,7 @@ static void release(struct logbench *b, struct log_held *held) {
     free(held->files);
 }
 
-/* Makes /copy of the first bytes of what is held; the rest of each file is zeros. */
+/* Makes /copy of the first bytes of the held files; the rest of each file is zeros. */
 static void copy(struct logbench *b, const struct log_held *held) {
     const struct os *os = b->options.os;
     assert_int_equal(os->make_dir(os->ctx, COPY), TN_OK);

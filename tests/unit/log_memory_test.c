@@ -143,7 +143,7 @@ static void a_start_without_memory_is_refused_and_loses_nothing(void **state) {
     struct world *w = *state;
     append(w, 3);
     assert_int_equal(logmodel_snapshot(&w->model, w->log), TN_OK);
-    append(w, 18); /* more segments than the first list of them has room for */
+    append(w, 18); /* more segments than the first list of segments has room for */
     assert_int_equal(logmodel_snapshot(&w->model, w->log), TN_OK);
     append(w, 1);
     stop(w);
@@ -179,7 +179,7 @@ static void a_snapshot_without_memory_is_refused_and_the_log_goes_on(void **stat
     refuse_in = 1; /* its buffer */
     assert_int_equal(logmodel_snapshot(&w->model, w->log), TN_NOMEM);
     assert_int_equal(stats_of(w).snapshots, 0);
-    refuse_in = 2; /* the list of snapshots: the file is there, but nothing is let go for it */
+    refuse_in = 2; /* the list of snapshots: the file exists, but no older file is removed for it */
     assert_int_equal(logmodel_snapshot(&w->model, w->log), TN_NOMEM);
     assert_int_equal(refuse_in, 0);
     assert_int_equal(stats_of(w).snapshots, 0);

@@ -15,8 +15,8 @@
 
 #include "lib/logbench.h"
 
-/* Segments 1 to 7, one batch each; snapshots after the batches 4 and 7. So 1 to 3 are let go, and the
- * older snapshot needs 5 and up. *ret_old is the disk when there were three segments. */
+/* Segments 1 to 7, one batch each; snapshots after the batches 4 and 7. So 1 to 3 are removed, and
+ * the older snapshot needs 5 and up. *ret_old is the disk when there were three segments. */
 static void two_snapshots(struct logbench *b, struct logbench *ret_old) {
     logbench_start(b);
     logbench_append(b, 3, 40000);
@@ -98,8 +98,8 @@ static void a_segment_that_the_older_one_needs_is_missed_all_the_same(void **sta
     logbench_assert_refused(b, TN_CORRUPT, "0006.log", "missing");
 }
 
-/* The third snapshot lets go of the first one and of segments, and the call that removes the file of
- * the first one fails. */
+/* The third snapshot removes the first one and some segments, and the call that removes the file of
+ * the first snapshot fails. */
 static struct logbench with_a_snapshot_left_over(struct logbench *b) {
     logbench_start(b);
     for (unsigned i = 0; i < 2; i++) {
@@ -126,7 +126,7 @@ static struct logbench with_a_snapshot_left_over(struct logbench *b) {
     }
 }
 
-/* Else the next one to be set aside would leave one that nobody can start from. */
+/* Otherwise, after the next snapshot is set aside, the one left would be of no use for a start. */
 static void a_snapshot_that_is_left_over_goes_when_the_newest_is_set_aside(void **state) {
     struct logbench b = with_a_snapshot_left_over(*state);
     assert_int_equal(fakeos_file_count(b.fake, "/data", "snapshot-"), 3);
@@ -135,7 +135,8 @@ static void a_snapshot_that_is_left_over_goes_when_the_newest_is_set_aside(void 
     logbench_die(&b);
     fakeos_reboot(b.fake);
     assert_int_equal(fakeos_file_count(b.fake, "/data", "set-aside-"), 1);
-    assert_int_equal(fakeos_file_count(b.fake, "/data", "snapshot-"), 2); /* and that one's name */
+    /* And the name of the snapshot that was set aside. */
+    assert_int_equal(fakeos_file_count(b.fake, "/data", "snapshot-"), 2);
     b.options.use_older_snapshot = false;
     logbench_start(&b);
     assert_int_equal(b.model.acked, 11);
@@ -168,7 +169,8 @@ static void a_snapshot_whose_name_was_not_synced_counts_for_nothing(void **state
         logbench_append(&copy, 3, 40000);
         logbench_snapshot(&copy);
         logbench_append(&copy, 3, 40000);
-        /* The last of the calls of a snapshot is the sync of the directory; then some are let go. */
+        /* The last call of a snapshot is the sync of the directory; then older files are
+         * removed. */
         uint64_t before = fakeos_calls(copy.fake);
         fakeos_fail_call(copy.fake, before + 6, TN_IO);
         assert_int_equal(logmodel_snapshot(&copy.model, copy.log), TN_IO);

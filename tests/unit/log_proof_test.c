@@ -217,7 +217,7 @@ static void a_segment_that_was_replaced_is_spoilt(void **state) {
     logbench_start(b);
     logbench_append(b, 30, 3000); /* the newest segment has more than its first batch */
     logbench_die(b);
-    logbench_start(b); /* and now there is one that has only that */
+    logbench_start(b); /* now the newest segment has only its first batch */
     logbench_die(b);
     char path[64];
     unsigned seq = 2;
@@ -326,7 +326,8 @@ static void descriptors_may_run_out_and_come_back(void **state) {
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    /* One segment to the next needs no descriptor if a spare is there; then it is refused. */
+    /* The change from one segment to the next needs no descriptor if a spare exists; without one it
+     * is refused. */
     enum tn_status status = TN_OK;
     for (unsigned i = 0; i < 6 && status == TN_OK; i++) {
         status = logmodel_append(&b.model, b.log, 40000);

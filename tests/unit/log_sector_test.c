@@ -12,7 +12,7 @@
 
 #define SECTOR 4096u
 #define PASSED_OVER \
-    (LOGBENCH_SEGMENT_BYTES / 4) /* by a start: more commands do not fit a segment */
+    (LOGBENCH_SEGMENT_BYTES / 4) /* skipped by a start: more commands do not fit in a segment */
 
 static const uint8_t zeros[SECTOR];
 
@@ -81,8 +81,8 @@ static void a_lost_page_after_a_pause_is_noticed_or_costs_nothing(void **state) 
     assert_int_equal(noticed, 1 + 9); /* the header and every batch */
 }
 
-/* Under load there is no mark yet: one batch can be lost without a word, but not its LSNs. The model
- * sees to that at every start. */
+/* Under load there is no mark yet: one batch can be lost unnoticed, but not its LSNs. The model
+ * checks that at every start. */
 static void lsns_of_a_batch_that_was_lost_are_not_given_again(void **state) {
     struct logbench *b = *state;
     logbench_start(b);
@@ -119,7 +119,7 @@ static void only_a_clean_close_passes_over_nothing(void **state) {
     logbench_stop(b);
     logbench_start(b);
     assert_true(b->model.next_lsn == last_lsn(b) + 1);
-    logbench_die(b); /* nothing was appended, but nobody can know that */
+    logbench_die(b); /* nothing was appended, but the next start cannot know that */
     logbench_start(b);
     assert_true(b->model.next_lsn == 1 + PASSED_OVER);
     assert_non_null(strstr(b->model.notice_last, "event=log_positions_skipped"));
@@ -237,7 +237,7 @@ static void a_log_of_format_1_is_read_and_continued(void **state) {
             b->log = NULL;
             b->options.read_only = false;
             logbench_start(b);
-            assert_true(b->model.next_lsn > end + 1); /* its marks do not tell a clean close */
+            assert_true(b->model.next_lsn > end + 1); /* its marks do not show a clean close */
             logbench_append(b, 20, 700);
             logbench_snapshot(b);
             logbench_append(b, 20, 700);
@@ -249,7 +249,7 @@ static void a_log_of_format_1_is_read_and_continued(void **state) {
     }
 }
 
-/* A program that knows format 1 only refuses by the version, which has kept its place. */
+/* A program that supports only format 1 refuses by the version, which is at the same place. */
 static void new_segments_are_of_version_2(void **state) {
     struct logbench *b = *state;
     uint8_t bytes[12];

@@ -112,7 +112,7 @@ static void spares_of_an_earlier_life_keep_their_names(void **state) {
     logbench_start(b);
     logbench_snapshot(b);
     logbench_append(b, 1, 100);
-    logbench_snapshot(b); /* the first segment joins the spare that is there */
+    logbench_snapshot(b); /* the first segment becomes a second spare */
     assert_int_equal(fakeos_file_count(b->fake, "/data", "spare-"), 2);
     logbench_append(b, 4, 40000);
     logbench_stop(b);
@@ -239,7 +239,7 @@ static void a_full_disk_refuses_and_recovers_by_itself(void **state) {
         more += 1;
     }
     assert_int_equal(status, TN_NOSPACE);
-    assert_int_equal(more, 5); /* the segment that is there is used to its end */
+    assert_int_equal(more, 5); /* the existing segment is used to its end */
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(logmodel_append(&b->model, b->log, 10000), TN_NOSPACE);
     }
@@ -387,7 +387,7 @@ static void a_restored_backup_gets_the_next_generation(void **state) {
     logbench_snapshot(b);
     logbench_append(b, 2, 100);
     logbench_die(b);
-    /* With its segments: nothing is lost, and later batches are told apart from earlier ones. */
+    /* With its segments: nothing is lost, and later batches can be told from earlier ones. */
     b->options.restored = true;
     logbench_start(b);
     assert_true(b->model.shard == generation + LOGBENCH_SHARD);
@@ -398,7 +398,7 @@ static void a_restored_backup_gets_the_next_generation(void **state) {
     assert_true(b->model.shard == generation + LOGBENCH_SHARD);
     logbench_snapshot(b);
     logbench_stop(b);
-    /* The snapshot alone: only if someone says that this is meant. */
+    /* The snapshot alone: only if the option says that this is intended. */
     for (unsigned seq = 1; seq < 9; seq++) {
         char path[64];
         snprintf(path, sizeof path, "/data/%016x.log", seq);

@@ -278,7 +278,7 @@ static void refusals_of_made_up_pools_cannot_fill_the_table(void **state) {
         server_refusals_note(&refusals, alloc_from(names, 1, bytes, sizeof bytes), TN_R_BUSY);
     }
     assert_int_equal(refusals.used, SERVER_REFUSALS / 4 * 3);
-    /* All but the first are gone; one more comes between the copy and the removal. */
+    /* All but the first are removed; one more arrives between the copy and the removal. */
     server_refusals_copy(&refusals, &copy);
     for (uint32_t i = 0; i < SERVER_REFUSALS; i++) {
         if (copy.of[i].name_hash != server_refusal_name_hash("p0", 2)) {

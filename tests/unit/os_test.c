@@ -180,7 +180,7 @@ static void a_lock_is_had_once_and_ends_with_its_handle(void **state) {
     assert_int_equal(os->close(os->ctx, second), TN_OK);
 }
 
-/* A handle of the directory saves the one who syncs it from needing a descriptor at that moment. */
+/* With a handle of the directory, the caller needs no new descriptor for the sync. */
 static void a_directory_is_synced_by_its_handle_too(void **state) {
     struct place *p = *state;
     const struct os *os = p->os;
@@ -355,7 +355,8 @@ static void a_failed_sync_loses_what_reads_still_show(void **state) {
         fakeos_fail_call(p.fake, fakeos_calls(p.fake) + 1, TN_IO);
         assert_int_equal(p.os->sync(p.os->ctx, file), TN_IO);
         assert_string_equal(fakeos_fault_name(p.fake), "sync");
-        assert_int_equal(p.os->sync(p.os->ctx, file), TN_OK); /* the lie that nobody may believe */
+        /* The false success that no caller may trust. */
+        assert_int_equal(p.os->sync(p.os->ctx, file), TN_OK);
         assert_reads(&p, file, 0, "new", 3);
         fakeos_reboot(p.fake);
         char got[4] = {0};
@@ -415,7 +416,7 @@ static void a_fake_disk_can_be_full(void **state) {
     assert_int_equal(os->space_free(os->ctx, p->dir, &space), TN_OK);
     assert_int_equal(space, 1);
     assert_int_equal(os->write_at(os->ctx, file, "67", 2, 5), TN_NOSPACE);
-    must_write(p, file, "54321", 0); /* what is there can be written over */
+    must_write(p, file, "54321", 0); /* existing bytes can be overwritten */
     assert_int_equal(os->close(os->ctx, file), TN_OK);
 }
 

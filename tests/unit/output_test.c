@@ -137,7 +137,7 @@ static void all_may_be_replaced_while_they_are_read(void **state) {
     busy->add = 6;
     reads(busy, &position, "", true);
     reads(busy, &position, "of 6 ", false);
-    /* Some of them: the rest is read. */
+    /* Some of the files: the others are read. */
     put(busy, 7, "seven ");
     position = (struct run_output_position){.file = 0};
     busy->after = 1;

@@ -89,7 +89,7 @@ static void wanted_again_while_it_stops_starts_after_its_end_and_the_window(void
     want(&d, false);
     assert_string_equal(due(&d), "revoke");
     assert_string_equal(want(&d, true), "");
-    assert_string_equal(later(&d, SETTLE), "term"); /* as long as a revoke is waited for */
+    assert_string_equal(later(&d, SETTLE), "term"); /* the longest wait for a revoke */
     assert_string_equal(answer(&d, PLAN_FACT_REVOKE_ANSWER, TN_R_OK), "");
     assert_string_equal(tell(&d, PLAN_FACT_GONE), "sensor_stopped:no_rules reclaim");
     assert_string_equal(answer(&d, PLAN_FACT_RECLAIM_ANSWER, TN_R_OK), "alloc");
@@ -373,10 +373,12 @@ static void a_token_that_is_void_is_replaced_at_once(void **state) {
     (void)state;
     desk_run(&d);
     assert_string_equal(tell(&d, PLAN_FACT_TOKEN_VOID), "refresh");
-    assert_string_equal(tell(&d, PLAN_FACT_TOKEN_VOID), ""); /* it is on its way */
+    /* The new token is already requested. */
+    assert_string_equal(tell(&d, PLAN_FACT_TOKEN_VOID), "");
     assert_string_equal(answer(&d, PLAN_FACT_TOKEN_ANSWER, TN_R_OK), "");
     assert_int_equal(d.effects.wake_ms, d.now + 800000);
-    /* What does not run has none; what is being started, when it runs. */
+    /* A sensor that does not run has no token; one that is being started asks for a new one when it
+     * runs. */
     assert_string_equal(tell(&d, PLAN_FACT_RESTART), "revoke");
     assert_string_equal(tell(&d, PLAN_FACT_TOKEN_VOID), "");
     stop(&d, "sensor_stopped:restart", "alloc");
@@ -448,11 +450,11 @@ static void a_restart_needs_no_settling(void **state) {
     (void)state;
     desk_run(&d);
     assert_string_equal(tell(&d, PLAN_FACT_RESTART), "revoke");
-    assert_string_equal(want(&d, true), ""); /* as before: that is no change */
+    assert_string_equal(want(&d, true), ""); /* as before: not a change */
     stop(&d, "sensor_stopped:restart", "alloc");
     launch(&d);
     (void)crash_once(&d, "");
-    assert_string_equal(tell(&d, PLAN_FACT_RESTART), "alloc"); /* it waits no more */
+    assert_string_equal(tell(&d, PLAN_FACT_RESTART), "alloc"); /* the delay after the crash ends */
 }
 
 /* ---- Earlier lives, the end ---- */
@@ -473,7 +475,7 @@ static void what_an_earlier_life_left_is_ended_before_anything_starts(void **sta
                                                         .at_once = true}),
                             "");
         assert_string_equal(answer(&d, PLAN_FACT_REVOKE_ANSWER, TN_R_OK), "");
-        assert_string_equal(later(&d, 1000000), ""); /* it is not ours to signal */
+        assert_string_equal(later(&d, 1000000), ""); /* the process is not ours to signal */
         assert_string_equal(tell(&d, PLAN_FACT_GONE), "sensor_stopped:orphaned reclaim");
         assert_string_equal(answer(&d, PLAN_FACT_RECLAIM_ANSWER, TN_R_OK), "alloc");
     }

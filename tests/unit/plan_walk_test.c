@@ -86,7 +86,7 @@ static void check_effects(const struct plan *before, const struct plan *after,
     assert_true(effects->wake_ms > after->now_ms || effects->wake_ms == PLAN_NEVER);
 }
 
-/* All sequences of DEPTH facts from there, each beginning of them once. */
+/* Walks all sequences of DEPTH facts from this plan, each common beginning once. */
 static void walk(const struct plan *plan, uint64_t *steps) {
     struct plan way[DEPTH + 1] = {*plan};
     unsigned next[DEPTH] = {0};
@@ -167,7 +167,7 @@ struct small_world {
     uint64_t lease_lsn, next_lsn;
     bool alive, main_alive, killed;
     bool unproven;            /* an operator has to say that it is dead */
-    uint64_t token_lsn;       /* of the process's token */
+    uint64_t token_lsn;       /* LSN of the process's token */
     struct plan_fact due[16]; /* answers on their way, in no order */
     uint32_t due_count;
     uint32_t starts, orphans, unprovens, revokes_refused;
@@ -303,7 +303,7 @@ static void world_restart(struct small_world *w) {
         w->unprovens++;
         world_give(w, (struct plan_fact){.kind = PLAN_FACT_UNPROVEN});
     }
-    w->killed = true; /* the orphan, if there is one; else it is gone already */
+    w->killed = true; /* the orphan, if there is one; otherwise it has already ended */
     if (w->lease != FREE && !w->alive) {
         world_give(w, (struct plan_fact){.kind = PLAN_FACT_GONE});
     }
@@ -378,8 +378,8 @@ static void world_disturb(struct small_world *w) {
     }
 }
 
-/* When nothing is disturbed any more it becomes what is wanted, and a token that is not of the run
- * that lives is dead. */
+/* Without further faults the world reaches the wanted state, and any token except that of the
+ * living run is dead. */
 static void world_calm(struct small_world *w) {
     w->faults = false;
     for (unsigned i = 0; i < 2000; i++) {

@@ -72,7 +72,7 @@ static void one_sample_a_minute_with_what_happened_since(void **state) {
     sample(kit, 12 * MINUTE);
     const struct history_ring *ring = &find(kit, "ports")->minutes;
     assert_int_equal(ring->count, 3);
-    assert_int_equal(nth(ring, 0)->given, 0); /* what was before is unknown */
+    assert_int_equal(nth(ring, 0)->given, 0); /* the time before is unknown */
     assert_int_equal(nth(ring, 0)->states[1], 3);
     assert_int_equal(nth(ring, 1)->given, 4);
     assert_int_equal(nth(ring, 1)->ended, 2);

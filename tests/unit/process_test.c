@@ -52,7 +52,8 @@ static void a_start_comes_back_whole_or_not_at_all(void **state) {
     assert_string_equal(back.env[0], "A=b");
     assert_null(back.env[1]);
     for (size_t cut = 0; cut < len; cut++) {
-        uint8_t *part = malloc(cut + 1); /* its own, so that reading behind it is seen */
+        /* A buffer of its own, so that a read beyond its end is detected. */
+        uint8_t *part = malloc(cut + 1);
         assert_non_null(part);
         memcpy(part, bytes, cut);
         assert_false(run_frame_start_decode(part, cut, &back));

@@ -41,8 +41,8 @@ static enum tn_result parse(struct line *line, const char *text, struct protocol
     return protocol_call_parse(row, line->argv, line->argc, scratch, capacity, call);
 }
 
-/* What needs no login, because it is one, ends it, shows what is public, or takes a token that says
- * what the asker may do. Whoever adds one has to think about it here. */
+/* Commands that need no login, because they log in, log out, show public facts, or take a token
+ * that grants the right. A new command of this kind needs a decision here. */
 static bool is_open(const struct protocol_command *row) {
     for (uint32_t i = 0; i < row->form.count; i++) {
         if (row->form.arguments[i].bind == PROTOCOL_B_BEARER) {
@@ -204,7 +204,7 @@ static void an_unknown_second_word_is_told_from_an_unknown_command(void **state)
 static const struct {
     const char *text;
     enum tn_result code;
-    const char *detail; /* the start of it */
+    const char *detail; /* the beginning of the detail */
 } refusals[] = {
     {"ALLOC ports job/1 COUNT x", TN_R_MALFORMED, "COUNT: 'x' is not a whole number"},
     {"ALLOC ports job/1 COUNT -1", TN_R_MALFORMED, "COUNT: '-1' is not a whole number"},
@@ -328,7 +328,7 @@ static void a_range_may_have_several_spans_and_prefixes(void **state) {
     assert_int_equal(kernel_policy_patch_fault(&call.policy, &policy, 7200), KERNEL_FAULT_NONE);
     assert_true(kernel_option_format(&policy, "range", text, sizeof text));
     assert_string_equal(text, "10.0.0.9-10.0.0.10,10.0.1.0-10.0.1.255,10.0.3.1-10.0.3.2");
-    for (size_t room = 1; room < 8; room++) { /* what does not fit is cut off */
+    for (size_t room = 1; room < 8; room++) { /* text that does not fit is cut off */
         memset(text, 'x', sizeof text);
         assert_true(kernel_option_format(&policy, "range", text, room));
         assert_int_equal(strlen(text), room - 1);
@@ -435,7 +435,7 @@ static void the_three_outcomes_are_told_apart(void **state) {
                  "-HALTED storage failed; the outcome is unknown until recovery\r\n");
 }
 
-/* Counts what a reply says it holds: all of it, and nothing left over. */
+/* Follows a reply's counts and lengths to its end. */
 static size_t reply_skip(const char *at, size_t len) {
     size_t left = 1;
     size_t pos = 0;

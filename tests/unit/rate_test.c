@@ -55,7 +55,7 @@ static void random_life(struct tn_prng *random, uint32_t window_max) {
                              twin_advance(&twin, second, floor));
         } else {
             uint32_t window = unit_below(random, window_max + 1);
-            /* What has left the slots is gone for good, also for a wider window later on. */
+            /* Counts that have left the slots do not return, even if the window grows later. */
             tn_rate_window_set(rate, window);
             twin.window = window;
         }

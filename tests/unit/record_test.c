@@ -87,7 +87,7 @@ static void any_event(struct sample *sample, enum kernel_event_kind kind) {
         .value_count = unit_below(&sample->random, 4) == 0 ? unit_below(&sample->random, VALUES)
                                                            : unit_below(&sample->random, 4),
     };
-    if (unit_below(&sample->random, 2) == 0) { /* as a lease of one pool has it */
+    if (unit_below(&sample->random, 2) == 0) { /* as for a lease of one pool */
         fact->name = kit_text("ports");
     }
     for (uint32_t i = 0; i < fact->value_count; i++) {

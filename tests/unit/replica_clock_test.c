@@ -88,8 +88,8 @@ static void bar(struct group_node *node) {
     assert_int_equal(group_trouble(node), REPLICA_TROUBLE_COPY_FULL);
 }
 
-/* A node that has heard no owner since it started takes over, and its wall clock is hours ahead of that of a
- * node that lives: the log's time goes on, and nothing ends early. */
+/* A node that has heard no owner since it started takes over, and its wall clock is hours ahead of
+ * that of a running node: the log's time continues, and no lease ends early. */
 static void a_cold_node_with_a_wrong_clock_goes_by_the_time_of_the_log(void **state) {
     static const struct group_start moved = {.place = 99}; /* it waits for its name for a while */
     (void)state;

@@ -61,7 +61,7 @@ static void an_owner_that_resigns_is_followed_at_once(void **state) {
     group_appends(first, 3);
     first->leads = false;
     assert_int_equal(first->log->verbs->resign(first->log), TN_OK);
-    group_run(&group, 1); /* it is on its way: another node may have the log by now */
+    group_run(&group, 1); /* the append is in flight: another node may own the log by now */
     assert_false(first->log->verbs->owned(first->log));
     group_run(&group, 50);
     assert_false(first->log->verbs->owned(first->log));
@@ -81,7 +81,7 @@ static void a_node_goes_on_from_its_local_copy(void **state) {
     group_cut(&group, other);
     group_appends(owner, 10);
     group_start(&group, other, NULL);
-    assert_int_equal(group.nodes[other].lsn, 30); /* before it has heard of anybody */
+    assert_int_equal(group.nodes[other].lsn, 30); /* before it has heard of any owner */
     assert_true(group_settle(&group, 1000));
     assert_int_equal(group.nodes[other].lsn, 40);
     group_check(&group);
@@ -102,7 +102,7 @@ static void all_nodes_stop_and_start_again(void **state) {
     }
     owner = group_await_owner(&group, 5000);
     group_appends(owner, 5);
-    /* Nobody has heard an owner: the wall clock tells what time it is. */
+    /* The node has heard no owner: it takes the time from the wall clock. */
     assert_true(owner->now_ms > 1800000000000u + 60000);
     assert_true(group_settle(&group, 1000));
     group_check(&group);
@@ -141,7 +141,7 @@ static void a_cluster_begins_under_an_empty_prefix_only(void **state) {
     expect_trouble(1, REPLICA_TROUBLE_NOT_EMPTY);
     group_stop(&group, 1);
     group_stop(&group, 0);
-    group_start(&group, 0, &begins); /* its own: done before */
+    group_start(&group, 0, &begins); /* this directory began the cluster: nothing to do */
     group_appends(group_await_owner(&group, 5000), 3);
     group_close(&group);
 }
@@ -378,7 +378,7 @@ static void the_log_is_trimmed_when_a_majority_has_snapshots(void **state) {
     group_appends(owner, 2);
     assert_int_equal(batches_in_etcd(20), 0);
     assert_true(batches_in_etcd(24) >= 2);
-    /* Those who have everything up to there go on; one who begins now cannot. */
+    /* Nodes that have everything up to there continue; a node that begins now cannot. */
     unsigned third = (owner->n + 2) % 3;
     group_cut(&group, other);
     group_start(&group, other, NULL);
@@ -423,7 +423,7 @@ static void a_node_begins_with_a_snapshot_of_another_one(void **state) {
     assert_int_equal(third->lsn, 22);
     group_appends(owner, 3);
     assert_true(group_settle(&group, 3000));
-    group_cut(&group, third->n); /* it is a node like any other now */
+    group_cut(&group, third->n); /* the node is now like any other */
     group_start(&group, third->n, &seeds);
     assert_int_equal(third->seeded_lsn, 0);
     group_kill(&group, owner->n);
@@ -433,7 +433,7 @@ static void a_node_begins_with_a_snapshot_of_another_one(void **state) {
     group_close(&group);
 }
 
-/* A crash at any point of it: the next start goes on, or begins again. */
+/* A crash at any point of the seeding: the next start continues, or begins again. */
 static void seeding_survives_a_crash_anywhere(void **state) {
     static const struct group_start seeds = {.seed = true};
     (void)state;
@@ -457,7 +457,7 @@ static void seeding_survives_a_crash_anywhere(void **state) {
             group_start(&group, 2, &seeds);
             assert_non_null(third->log);
         } else if (!fakeos_is_cut(disk)) {
-            break; /* all of it was played */
+            break; /* every crash point was tried */
         } else {
             group_cut(&group, 2);
             group_start(&group, 2, &seeds);

@@ -16,7 +16,7 @@ static bool watched_is_refused(struct group *k) {
     return group_trouble(&k->nodes[watched]) == REPLICA_TROUBLE_DUPLICATE;
 }
 
-/* Node 0 begins, node 1 joins if there are two; somebody owns the log. */
+/* Node 0 begins, node 1 joins if there are two; one of them owns the log. */
 static struct group_node *cluster(unsigned nodes) {
     static const struct group_start begins = {.init = true};
     group_open(&group, 1);
@@ -47,7 +47,7 @@ static void a_node_without_permission_for_its_record_says_so(void **state) {
     group_appends(owner, 3);
     for (unsigned i = 0; i < 100; i++) {
         group_run(&group, 100);
-        assert_true(second_is_denied(&group)); /* until it is over */
+        assert_true(second_is_denied(&group)); /* until the denial ends */
     }
     fakeetcd_deny(group.fake, NULL);
     assert_true(group_run_until(&group, 5000, second_is_well));
@@ -57,13 +57,13 @@ static void a_node_without_permission_for_its_record_says_so(void **state) {
     group_close(&group);
 }
 
-/* The first one only follows. The second one never owns the log, also if nobody does. */
+/* The first one only follows. The second one never owns the log, even if no node does. */
 static void the_second_node_of_one_name_owns_nothing(void **state) {
     (void)state;
     struct group_node *owner = cluster(2);
     struct group_start same = {.name = owner->n == 0 ? "n2" : "n1"};
     group_start(&group, 2, &same);
-    group_kill(&group, owner->n); /* somebody must take over */
+    group_kill(&group, owner->n); /* another node must take over */
     watched = 2;
     assert_true(group_run_until(&group, 20000, watched_is_refused));
     struct group_node *next = group_await_owner(&group, 5000);
@@ -103,7 +103,7 @@ static void a_name_goes_back_to_the_node_that_had_it_first(void **state) {
     group_close(&group);
 }
 
-/* Two that begin at once: one of them has the name. */
+/* Two nodes that start at once: one of them gets the name. */
 static void of_two_that_start_at_once_one_is_refused(void **state) {
     static const struct group_start same = {.name = "n9"};
     unsigned refused = 0;
@@ -141,7 +141,7 @@ static void a_node_is_in_its_own_table_soon(void **state) {
     group_close(&group);
 }
 
-/* Its machine has booted, or its directory was moved: nobody changes the old record. */
+/* Its machine has booted, or its directory was moved: the old record no longer changes. */
 static void a_node_at_another_place_has_its_name_after_a_while(void **state) {
     static const struct group_start moved = {.place = 99};
     (void)state;

@@ -67,7 +67,7 @@ static void all_end_in(enum replica_trouble trouble) {
     group_close(&group);
 }
 
-/* The service goes on, also after the owner has died. */
+/* The service continues, also after the owner has died. */
 static void goes_on(void) {
     group_run(&group, 20000);
     struct group_node *owner = group_await_owner(&group, 10000);
@@ -112,7 +112,7 @@ static void an_older_head_ends_all(void **state) {
     all_end_in(REPLICA_TROUBLE_PUT_BACK);
 }
 
-/* Nobody renews it, and it has everything: the next owner goes on from it. */
+/* No node renews the head, and it has everything: the next owner continues from it. */
 static void the_head_of_an_owner_that_is_none_is_taken_over(void **state) {
     (void)state;
     (void)begin();
@@ -178,7 +178,7 @@ static void keys_of_no_meaning_are_passed_over(void **state) {
     goes_on();
 }
 
-/* More of them than one read has, right after the next log position. */
+/* More keys than one read returns, right after the next log position. */
 static void keys_after_the_log_put(void) {
     for (unsigned i = 0; i < 40; i++) {
         char name[64];

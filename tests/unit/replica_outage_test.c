@@ -66,7 +66,7 @@ static bool nobody_owns(struct group *k) {
     return group_owner(k) == NULL;
 }
 
-/* Its clients must not be sent to itself until its time is over. */
+/* It must not send its clients to itself until its time has ended. */
 static void an_owner_that_is_denied_gives_up_and_does_not_name_itself(void **state) {
     (void)state;
     struct group_node *owner = group_begin(&group, 2);
@@ -90,7 +90,8 @@ static void an_owner_that_is_denied_gives_up_and_does_not_name_itself(void **sta
     group_close(&group);
 }
 
-/* A node that has only read an old head does not know its owner's time, also after a failed try. */
+/* A node that has only read an old head does not know its owner's time, even after a failed
+ * attempt. */
 static void a_head_that_was_found_is_not_heard_by_giving_up(void **state) {
     (void)state;
     struct group_node *owner = group_begin(&group, 1);
@@ -121,7 +122,8 @@ static void a_follower_that_starts_is_stale_until_it_hears_an_owner(void **state
     group_kill(&group, owner->n);
     group_start(&group, other->n, NULL);
     assert_true(stale_ms(other) > 86400000);
-    assert_true(group_run_until(&group, 1000, group_takes_part)); /* what it found may be old */
+    /* The head that it found may be old. */
+    assert_true(group_run_until(&group, 1000, group_takes_part));
     assert_true(stale_ms(other) > 86400000);
     owner = group_await_owner(&group, 5000);
     assert_int_equal(stale_ms(owner), 0);
@@ -153,7 +155,7 @@ static void an_owner_with_a_full_disk_gives_the_log_up(void **state) {
     struct group_node *second = group_await_owner(&group, 1000);
     assert_ptr_not_equal(second, first);
     group_appends(second, 5);
-    for (unsigned n = 0; n < 3; n++) { /* nobody else is there: it does not take over */
+    for (unsigned n = 0; n < 3; n++) { /* no other node is left: it does not take over */
         if (n != first->n) {
             group_kill(&group, n);
         }
@@ -238,7 +240,8 @@ static void a_follower_that_stood_still_beyond_all_retention_is_seeded(void **st
     group_close(&group);
 }
 
-/* The local log cannot be opened for writing: the node says so, and the next start goes on. */
+/* The local log cannot be opened for writing: the node reports that, and the next start
+ * continues. */
 static void a_node_that_starts_on_a_full_disk_says_so(void **state) {
     (void)state;
     struct group_node *owner = group_begin(&group, 2);
@@ -261,7 +264,7 @@ static void a_node_that_starts_on_a_full_disk_says_so(void **state) {
     group_close(&group);
 }
 
-/* Nobody else can take over: what is asked of the node is refused, and does not wait for ever. */
+/* No other node can take over: requests to the node are refused, and do not wait forever. */
 static void a_lone_node_with_a_full_disk_refuses_and_recovers(void **state) {
     (void)state;
     struct group_node *owner = group_begin(&group, 1);

@@ -64,7 +64,7 @@ static void bench_begin(struct bench *b, const struct replica_head *head) {
     b->now_ms = 100000;
     replica_owner_begin(&b->owner, &options, b->now_ms);
     bench_tick(b, 0);
-    assert_int_equal(b->effects.count, 1); /* it knows nothing: it reads */
+    assert_int_equal(b->effects.count, 1); /* the node knows nothing: it reads */
     assert_int_equal(b->effects.at[0].kind, REPLICA_DO_READ);
     bench_step(b, &applied);
     bench_tell(b, REPLICA_FACT_READ, head);
@@ -138,7 +138,7 @@ static void a_follower_waits_for_the_owners_time_if_that_is_longer(void **state)
     bench_tick(&b, 1);
     assert_true(has_effect(&b, REPLICA_DO_SWAP));
     assert_int_equal(b.effects.at[0].to.ttl_ms, TTL_MS);
-    head.ttl_ms = 10; /* a shorter one makes nobody faster than its own */
+    head.ttl_ms = 10; /* no node takes over sooner than after its own ttl */
     bench_begin(&b, &head);
     bench_tick(&b, 1149);
     assert_false(has_effect(&b, REPLICA_DO_SWAP));
@@ -167,7 +167,7 @@ static void the_time_of_an_earlier_owner_counts_only_while_nothing_is_appended(v
     }
 }
 
-/* The head of an append tells the time at its stamp, not that of a batch that has waited. */
+/* The head of an append has the time at its stamp, not that of a batch that has waited. */
 static void a_head_tells_the_time_at_its_stamp(void **state) {
     struct replica_head head = head_of(3, 9, 20);
     struct replica_fact append = {.kind = REPLICA_FACT_APPEND,
@@ -175,7 +175,7 @@ static void a_head_tells_the_time_at_its_stamp(void **state) {
     struct bench b;
     (void)state;
     bench_own(&b, &head);
-    for (unsigned i = 0; i < 3; i++) { /* renewals alone: the time goes on */
+    for (unsigned i = 0; i < 3; i++) { /* renewals alone: the time advances */
         bench_tick(&b, 400);
         assert_int_equal(b.effects.at[0].swap_kind, REPLICA_SWAP_RENEW);
         assert_int_equal(b.effects.at[0].to.now_ms, b.now_ms);
@@ -248,7 +248,7 @@ static void a_register_that_went_back_is_refused(void **state) {
     bench_tick(&b, 500);
     bench_tell(&b, REPLICA_FACT_READ, NULL);
     assert_int_equal(b.effects.at[0].refusal, REPLICA_GONE);
-    /* A watch may tell of old heads: that is no sign. */
+    /* A watch may report old heads: they do not show that the owner lives. */
     struct replica_head old = head_of(3, 8, 19);
     bench_begin(&b, &head);
     bench_tell(&b, REPLICA_FACT_SEEN, &old);
@@ -355,7 +355,7 @@ static void doubt_ends_after_its_time_as_unknown(void **state) {
     assert_int_equal(b.effects.at[1].kind, REPLICA_DO_FOLLOW);
 }
 
-/* The next owner has trimmed the log: nobody can tell any more whether the batch was in it. */
+/* The next owner has trimmed the log: whether it contained the batch can no longer be known. */
 static void a_trimmed_batch_stays_in_doubt(void **state) {
     struct replica_head head = head_of(3, 9, 20);
     struct bench b;

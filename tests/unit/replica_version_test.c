@@ -167,7 +167,7 @@ static void an_etcd_that_is_too_old_is_refused_and_an_unknown_one_told(void **st
     assert_non_null(strstr(group.nodes[1].notice, "has version 3.3.27"));
     group_run(&group, 10000);
     assert_int_equal(group.nodes[1].lsn, 0);
-    fakeetcd_set_version(group.fake, "3.5.1"); /* it is upgraded: the node goes on by itself */
+    fakeetcd_set_version(group.fake, "3.5.1"); /* etcd is upgraded: the node continues by itself */
     assert_true(group_settle(&group, 5000));
     assert_int_equal(group.nodes[1].lsn, 5);
     assert_int_equal(group_trouble(&group.nodes[1]), REPLICA_TROUBLE_NONE);

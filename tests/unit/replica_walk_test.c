@@ -28,7 +28,7 @@ enum append_state { APPEND_UNUSED, APPEND_PENDING, APPEND_OK, APPEND_NEVER, APPE
 
 /* A swap on its way to the register. */
 struct txn {
-    bool used, told; /* told: its node has given up on it */
+    bool used, told; /* told: its node has given it up */
     uint64_t number;
     enum replica_swap_kind kind;
     unsigned append;
@@ -39,8 +39,8 @@ struct node {
     struct replica_owner owner;
     struct txn txns[TXNS];
     uint64_t reading; /* the number of its READ; 0: none */
-    unsigned seen;    /* heads that its watch has told of */
-    unsigned append;  /* under way, + 1; 0: none */
+    unsigned seen;    /* heads that its watch has reported */
+    unsigned append;  /* in flight, + 1; 0: none */
     uint64_t log_offset;
 };
 
@@ -87,7 +87,7 @@ static void append_ends(struct world *w, unsigned n, enum tn_status status) {
 
 static void swap_starts(struct world *w, unsigned n, const struct replica_effect *effect) {
     struct node *node = &w->nodes[n];
-    if (effect->swap_kind == REPLICA_SWAP_TAKE) { /* who leads must have everything */
+    if (effect->swap_kind == REPLICA_SWAP_TAKE) { /* a node that leads must have everything */
         assert_int_equal(node->owner.applied_lsn, effect->from.lsn);
     }
     for (unsigned i = 0; i < TXNS; i++) {
@@ -101,7 +101,8 @@ static void swap_starts(struct world *w, unsigned n, const struct replica_effect
             return;
         }
     }
-    /* As many as that are lost on the way: the world ends this branch by taking it as lost, too. */
+    /* As many swaps as that may be lost on the way: the world ends this branch by treating the next
+     * one as lost, too. */
 }
 
 static void carry_out(struct world *w, unsigned n, const struct replica_effects *effects) {
@@ -172,7 +173,7 @@ static bool execute(struct world *w, const struct txn *txn) {
         append->executed = true;
         append->lsn = txn->to.batch;
     }
-    /* Time goes on, and is never ahead of the true one. */
+    /* Time advances, and is never ahead of the true time. */
     assert_true(txn->to.now_ms >= current(w)->now_ms && txn->to.now_ms <= w->now_ms + LOG_BASE);
     w->heads[w->head_count++] = txn->to;
     return true;
@@ -401,7 +402,7 @@ static void walk_from(struct walk *walk, const struct world *w, unsigned depth) 
     }
 }
 
-/* Node 0 owns the log, node 1 follows and knows the head. */
+/* Node 0 owns the log; node 1 follows and knows the head. */
 static void world_begin(struct world *w) {
     memset(w, 0, sizeof *w);
     struct replica_head head;

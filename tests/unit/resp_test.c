@@ -105,7 +105,7 @@ static void each_request_gives_what_the_table_says_however_it_is_cut(void **stat
         if (requests[i].step == PROTOCOL_READY) {
             assert_int_equal(used, len);
         }
-        /* Byte by byte, the same parser going on: nothing before the end, then the same. */
+        /* Byte by byte with the same parser: nothing before the end, then the same result. */
         struct protocol_parser parser = {0};
         enum protocol_parse step = PROTOCOL_MORE;
         size_t shown = 0;

@@ -114,8 +114,7 @@ static void parameters_become_metadata(void **state) {
             assert_bytes(command.meta, rows[i].meta);
         }
     }
-    for (unsigned more = 0; more < 2;
-         more++) { /* as long as metadata may be, and one byte longer */
+    for (unsigned more = 0; more < 2; more++) { /* the longest metadata, and one byte longer */
         (void)snprintf(body, sizeof body,
                        "{\"rule_id\":1,\"trigger_ref\":\"t\",\"trigger_params\":{\"x\":%*s}}",
                        (int)(KERNEL_META_MAX - 6 + more), "1");

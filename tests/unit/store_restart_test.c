@@ -13,7 +13,7 @@ static void what_was_flushed_is_there_after_a_power_cut(void **state) {
     fakeos_reboot(shop->machine);
     shop_open(shop, lsn);
     assert_whole(shop, 5000);
-    /* Replay tells the rest, and some that are there. */
+    /* Replay makes the remaining events, and some that are stored already. */
     shop->next.lsn = lsn + 1;
     put_events(shop, 70);
     assert_whole(shop, 5070);
@@ -49,7 +49,7 @@ static void a_snapshot_without_its_events_leaves_a_hole(void **state) {
     uint64_t lsn = shop->next.lsn - 1;
     assert_true(engine_store_flush(shop->store, lsn));
     shop_close(shop);
-    shop_open(shop, lsn + 50); /* it was taken without a store */
+    shop_open(shop, lsn + 50); /* the snapshot was taken without a store */
     assert_int_equal(shop->notices, 1);
     shop->next = (struct engine_event_id){lsn + 51, 0};
     put_events(shop, 100);
@@ -74,8 +74,8 @@ static void time_without_events_is_no_hole(void **state) {
     assert_int_equal(shop->notices, 0);
 }
 
-/* A snapshot of a command that had no events, flushed when later ones had some: what is cut for replay
- * to tell again was all that said so. */
+/* A snapshot of a command without events, flushed when later commands had some: only the events
+ * that are cut, and made again by replay, showed that. */
 static void a_snapshot_before_later_events_is_no_hole(void **state) {
     struct shop *shop = *state;
     unsigned losses;
@@ -118,7 +118,7 @@ static void events_beyond_the_end_of_the_log_never_happened(void **state) {
     assert_whole(shop, stats.events);
 }
 
-/* What is known to be missing stays known when the blocks after it are cut for replay to tell again. */
+/* A known hole remains known when the blocks after it are cut and made again by replay. */
 static void a_hole_before_what_is_told_again_stays(void **state) {
     struct shop *shop = *state;
     unsigned losses;
@@ -131,7 +131,7 @@ static void a_hole_before_what_is_told_again_stays(void **state) {
     shop->next.lsn++;
     hand_over(shop);
     assert_true(engine_store_flush(shop->store, lsn));
-    for (unsigned i = 0; i < 2; i++) { /* the second time it is told by replay */
+    for (unsigned i = 0; i < 2; i++) { /* the second time replay makes it */
         shop->next = (struct engine_event_id){lsn + 1, 0};
         put_events(shop, 10);
         assert_int_equal(read_through(shop, before, &losses), 10);
@@ -160,7 +160,7 @@ static void a_log_that_ends_before_all_that_is_kept_tells_its_own(void **state) 
     assert_whole(shop, 40);
 }
 
-/* The newest that the files know of is one that they do not have. */
+/* The newest event that the files mention is not in them. */
 static void a_hole_beyond_the_end_of_the_log_never_was(void **state) {
     struct shop *shop = *state;
     unsigned losses;
@@ -178,7 +178,7 @@ static void a_hole_beyond_the_end_of_the_log_never_was(void **state) {
     shop->next = (struct engine_event_id){end + 1, 0};
     put_events(shop, 30);
     assert_int_equal(read_through(shop, (struct engine_event_id){end, 0}, &losses), 30);
-    shop_close(shop); /* and a snapshot without its events leaves a hole as ever */
+    shop_close(shop); /* and a snapshot without its events leaves a hole, as before */
     shop_open(shop, end + 100);
     shop->next = (struct engine_event_id){end + 101, 0};
     put_events(shop, 10);

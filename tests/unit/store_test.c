@@ -137,7 +137,7 @@ static size_t large_event(struct shop *shop, uint8_t *out) {
     return len;
 }
 
-/* Larger than an ordinary block, and more of them than the ring holds at once. */
+/* Events larger than an ordinary block, and more of them than the ring holds at once. */
 static void events_larger_than_a_block_are_kept(void **state) {
     struct shop *shop = *state;
     uint8_t *record = malloc((size_t)1 << 20);

@@ -2,8 +2,8 @@
  * ever started here. */
 #include "unit/supervisor_desk.h"
 
-#define EPOCH 7u         /* of the ownership in which the run was started */
-#define GONE_MS 3600000u /* when it is gone by time */
+#define EPOCH 7u         /* epoch of the ownership in which the run was started */
+#define GONE_MS 3600000u /* when the run counts as ended by time */
 #define PULSES 6u        /* in which the supervisor looks at runs of other nodes */
 
 static void pool_make(struct desk *d) {

@@ -111,7 +111,7 @@ static void each_revoked_lease_is_told(void **state) {
     assert_empty(d);
 }
 
-/* Of so many different ones each is told, or that there were too many. */
+/* Each of many different news items arrives, or the notice that there were too many. */
 static void none_of_many_is_missed(void **state) {
     struct desk *d = *state;
     char name[32];

@@ -3,7 +3,8 @@
 #include "unit/supervisor_desk.h"
 
 #define SENSORS 1500u
-#define TURN_MOST (SUPERVISOR_DEMAND_MAX + SUPERVISOR_WALK_MAX) /* of a notice, and of a walk */
+/* Items of a notice, and of a walk. */
+#define TURN_MOST (SUPERVISOR_DEMAND_MAX + SUPERVISOR_WALK_MAX)
 #define NEVER_MS 3600000u
 
 static void sensor_set(struct desk *d, unsigned i) {
@@ -54,7 +55,7 @@ static unsigned count(const struct desk *d, is_done *done) {
     return found;
 }
 
-/* One turn; no more than `most` may be done in it. Returns how many are. */
+/* One turn, in which at most `most` sensors may be done. Returns how many are done. */
 static unsigned turn(struct desk *d, is_done *done, unsigned most) {
     unsigned before = count(d, done);
     (void)uv_run(&d->loop, UV_RUN_NOWAIT);
@@ -86,7 +87,7 @@ static void other_defaults_are_taken_a_few_at_a_time(void **state) {
 
 static void defaults_that_change_again_meanwhile_are_taken_too(void **state) {
     struct desk *d = *state;
-    for (unsigned i = 0; i < 20; i++) { /* those at the end have their turn, too */
+    for (unsigned i = 0; i < 20; i++) { /* the sensors at the end get their turn, too */
         defaults_change(d, 1234 + i);
         (void)turn(d, is_as_set, SUPERVISOR_WALK_MAX);
     }
@@ -96,7 +97,7 @@ static void defaults_that_change_again_meanwhile_are_taken_too(void **state) {
 
 static void whoever_goes_or_comes_meanwhile_is_no_harm(void **state) {
     struct desk *d = *state;
-    d->defaults.settle_ms = 0; /* what is deleted goes at once */
+    d->defaults.settle_ms = 0; /* deleted sensors are ended at once */
     defaults_change(d, 1234);
     unsigned gone = 0;
     while (turn(d, is_as_set, TURN_MOST) < SENSORS) {

@@ -90,7 +90,7 @@ static void a_token_ends_with_the_time_of_its_lease(void **state) {
     fakeos_clock_advance(world->machine, 9999);
     assert_int_equal(verdict(&desk, desk.issued.text), TOKEN_LIVE);
     fakeos_clock_advance(world->machine, 1);
-    /* The read commits what is due first: there is no moment in which both are true. */
+    /* The read first commits what is due: there is no moment at which both are true. */
     assert_int_equal(verdict(&desk, desk.issued.text), TOKEN_STALE);
     assert_true(desk.state.lsn > desk.issued.lsn);
     assert_int_equal(issue(&desk, &order), TN_R_STALE);

@@ -27,7 +27,7 @@ static void decode(const char *from, uint8_t out[32]) {
     assert_int_equal(len, 32);
 }
 
-/* A key of its own in memory; no file. */
+/* Makes a key of its own in memory; no file. */
 static void keys_make(struct token_keys *keys, const char *seed_text) {
     uint8_t seed[32];
     assert_true(sodium_init() >= 0);
@@ -333,7 +333,7 @@ static void only_the_key_that_signed_verifies_and_only_while_it_lives(void **sta
     keys_make(&other, rfc_thumbprint); /* any 32 bytes */
     assert_true(token_sign(&other, &claims, out) > 0);
     assert_int_equal(token_judge(&keys, text(out), NOW, &back), TOKEN_KEY);
-    /* The other's key under our name: it is found, and is not the one that signed. */
+    /* The other's key under our name: it is found, but did not sign the token. */
     memcpy(other.of[0].kid, keys.of[0].kid, sizeof other.of[0].kid);
     assert_true(token_sign(&other, &claims, out) > 0);
     assert_int_equal(token_judge(&keys, text(out), NOW, &back), TOKEN_SIGNATURE);

@@ -25,7 +25,7 @@ struct echo {
     struct transport transport;
     struct tn_prng random;
     uint8_t share[SHARE_MAX];
-    uint8_t *out, *sending; /* what waits, and what is with the transport */
+    uint8_t *out, *sending; /* bytes that wait, and bytes that the transport has */
     size_t out_len, got;
     uint16_t port;
     bool established, ended, closed, open;
@@ -210,8 +210,8 @@ static void client_receive(struct client *client, size_t most) {
 struct shape {
     int version;
     size_t total;
-    uint32_t piece_max; /* of ciphertext at once */
-    uint32_t pause;     /* one of so many turns, nothing is read */
+    uint32_t piece_max; /* at most this much ciphertext at once */
+    uint32_t pause;     /* one turn in so many reads nothing */
 };
 
 static uint8_t byte_at(size_t i) {
@@ -287,7 +287,7 @@ static void bytes_survive_any_cut(void **state) {
         client_begin(&client, &echo, shapes[i].version);
         walk(&echo, &client, &shapes[i]);
         assert_int_equal(echo.counters.handshakes, 1);
-        /* The client says goodbye: the server hears an end, not a failure. */
+        /* The client ends TLS cleanly: the server sees an end, not a failure. */
         SSL_shutdown(client.ssl);
         while (!echo.ended) {
             client_send(&client, SIZE_MAX);
@@ -299,7 +299,7 @@ static void bytes_survive_any_cut(void **state) {
     }
 }
 
-/* Sends a whole session's bytes with one of them changed. */
+/* Sends the bytes of a whole session with one of them changed. */
 static void changed_once(struct tn_prng random, size_t at, uint8_t mask) {
     struct echo echo;
     struct client client;
