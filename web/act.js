@@ -1,6 +1,6 @@
 // Acting: a dialog that says what will happen and shows the command that does the same, then the result.
 import {mayDo, send} from "./api.js";
-import {$, element, setText} from "./show.js";
+import {$, element, link, plain, setText} from "./show.js";
 
 let action = null; // the one that is asked about
 let sent = {request: "", key: ""}; // the last request without an answer: a repeat has its key
@@ -11,7 +11,12 @@ export function whenDone(call) {
   after = call;
 }
 
+// What cannot be seen is written as an escape of the shell.
 function quoted(word) {
+  if (plain(word) !== word || word.includes("\n")) {
+    return "$'" + word.replace(/[\\']/g, "\\$&").replaceAll("\n", "\\n").replace(/[^\x20-\x7e]/gu, (sign) =>
+      plain(sign) === sign ? sign : "\\u" + sign.charCodeAt(0).toString(16).padStart(4, "0")) + "'";
+  }
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
 }
 
@@ -29,12 +34,20 @@ function values() {
   for (const field of action.fields || []) {
     const input = $("act-" + field.name);
     found[field.name] = field.type === "checkbox" ? input.checked : input.value.trim();
+    if (field.only && !field.only(found)) { // it depends on the fields before it
+      found[field.name] = field.type === "checkbox" ? false : "";
+    }
   }
   return found;
 }
 
 function explain() {
   const given = values();
+  for (const field of action.fields || []) {
+    const input = $("act-" + field.name);
+    input.parentElement.hidden = Boolean(field.only && !field.only(given));
+    input.disabled = input.parentElement.hidden;
+  }
   setText($("act-what"), action.what(given));
   const lines = [shell(["tenure", ...action.command(given)])];
   lines.push(curlOf(action.request(given)));
@@ -45,14 +58,16 @@ function fieldMake(field) {
   const row = element("p", "field");
   const label = row.appendChild(element("label", "", field.label));
   label.htmlFor = "act-" + field.name;
-  const input = row.appendChild(element(field.options ? "select" : "input"));
+  const input = row.appendChild(element(field.options ? "select" : field.type === "textarea" ? "textarea" : "input"));
   input.id = "act-" + field.name;
   if (field.options) {
     for (const option of field.options) {
       input.append(element("option", "", option));
     }
   } else {
-    input.type = field.type || "text";
+    if (field.type !== "textarea") {
+      input.type = field.type || "text";
+    }
     input.autocomplete = "off";
     input.spellcheck = false;
   }
@@ -116,6 +131,10 @@ async function go(event) {
     sent = {request: "", key: ""};
     setText($("act-result"), "Done" + (reply.lsn ? ", at log position " + reply.lsn : "")
       + (reply.result && reply.result !== "OK" ? " (" + reply.result + ")" : "") + ".");
+    if (action.then) {
+      const [words, ...path] = action.then(values());
+      $("act-result").append(" ", link(words, ...path));
+    }
     $("act-result").className = "good";
     $("act-go").hidden = true;
     setText($("act-cancel"), "Close");
@@ -133,6 +152,7 @@ async function go(event) {
 export function actStart() {
   $("act-form").addEventListener("submit", go);
   $("act-cancel").addEventListener("click", () => $("act").close());
+  addEventListener("hashchange", () => $("act").close());
 }
 
 // A button for those who may press it; null for the others. The server judges again.

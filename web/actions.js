@@ -14,37 +14,69 @@ function options(fields) {
     value === true ? ["--" + name] : ["--" + name.replaceAll("_", "-"), value]);
 }
 
+const KINDS = {numbers: {}, "IPv4 addresses": {format: "ipv4"}, "MAC addresses": {format: "mac"}, "hexadecimal numbers": {format: "hex"},
+  "named members (a set)": null};
+
+function policyOf(v) {
+  const kind = KINDS[v.kind];
+  return given({...(kind || {}), lease: v.lease, exclude: v.exclude, cooldown: v.cooldown, max_per_holder: v.max_per_holder,
+    sticky: v.sticky && "yes", scoped: v.scoped && "yes", strategy: v.strategy === "lowest" ? "" : v.strategy, reason: v.reason});
+}
+
 export const createPool = () => ({
   title: "Create a pool",
   fields: [
     {name: "pool", label: "Name", required: true, hint: "ports"},
-    {name: "kind", label: "Values", options: ["range", "set"]},
-    {name: "first", label: "First value of a range", hint: "30000"},
-    {name: "last", label: "Last value of a range", hint: "30999"},
+    {name: "kind", label: "Values", options: Object.keys(KINDS)},
+    {name: "first", label: "First", hint: "30000, 10.0.0.1", required: true, only: (v) => KINDS[v.kind] !== null},
+    {name: "last", label: "Last", hint: "30999, 10.0.0.254", required: true, only: (v) => KINDS[v.kind] !== null},
+    {name: "exclude", label: "Never to be given", hint: "30003-30004,30010", only: (v) => KINDS[v.kind] !== null},
     {name: "lease", label: "Lease, if a client asks for none", hint: "60, 15m, 30d; empty: no end"},
-    {name: "exclude", label: "Values never to be given", hint: "30003-30004"},
-    {name: "cooldown", label: "Cooldown after the end", hint: "0"},
+    {name: "cooldown", label: "Cooldown after the end", hint: "seconds; empty: none"},
+    {name: "max_per_holder", label: "Values a holder may have", hint: "empty: any number"},
+    {name: "strategy", label: "Which free value is given", options: ["lowest", "random", "next", "coldest"]},
+    {name: "sticky", label: "A holder gets its value back", type: "checkbox"},
+    {name: "scoped", label: "A template with scopes", type: "checkbox"},
+    REASON,
   ],
-  what: (v) => "A pool " + (v.pool || "…") + (v.kind === "set"
-    ? " of named members is made; it has none yet." : " of the values " + (v.first || "…") + " to "
-      + (v.last || "…") + " is made."),
-  command: (v) => ["pool", "create", v.pool || "NAME", ...(v.kind === "set" ? ["set"]
-    : ["range", v.first || "FIRST", v.last || "LAST"]),
-  ...Object.entries(given({lease: v.lease, exclude: v.exclude, cooldown: v.cooldown})).flat()],
+  what: (v) => (v.scoped ? "A template " : "A pool ") + (v.pool || "…") + (KINDS[v.kind] === null
+    ? " of named members is made; it has none yet: add them next." : " of the values " + (v.first || "…") + " to "
+      + (v.last || "…") + " is made.") + (v.scoped ? " The first use of " + (v.pool || "…") + "@SCOPE makes a pool of its own." : ""),
+  command: (v) => {
+    const {reason, ...policy} = policyOf(v);
+    return ["pool", "create", v.pool || "NAME", ...(KINDS[v.kind] === null ? ["set"] : ["range", v.first || "FIRST", v.last || "LAST"]),
+      ...Object.entries(policy).flat(), ...options({reason: reason || ""})];
+  },
   request: (v) => ({
     method: "PUT",
     path: pathOf("pools", v.pool || "NAME"),
-    body: {...(v.kind === "set" ? {set: true} : {range: [v.first, v.last]}),
-      ...given({lease: v.lease, exclude: v.exclude, cooldown: v.cooldown})},
+    body: {...(KINDS[v.kind] === null ? {set: true} : {range: [v.first, v.last]}), ...policyOf(v)},
   }),
+  then: (v) => ["Open it", "pool", v.pool],
 });
 
-const ALTERABLE = ["lease", "max_lease", "max_hold", "grace", "cooldown", "max_per_holder", "exclude"];
+const ALTERABLE = ["lease", "max_lease", "max_hold", "reserve_ttl_max", "grace", "cooldown", "max_per_holder", "strategy", "exclude",
+  "adaptive_enabled", "high_rate_threshold_per_hour", "ultra_rate_threshold_per_hour", "ultra_rate_sustain_seconds",
+  "ultra_force_release", "high_rate_min_factor", "min_lease_seconds", "rate_window_seconds"];
+const CHOICES = {strategy: ["lowest", "random", "next", "coldest"], adaptive_enabled: ["yes", "no"], ultra_force_release: ["yes", "no"]};
+const SECONDS = ["lease", "max_lease", "max_hold", "reserve_ttl_max", "grace", "cooldown", "ultra_rate_sustain_seconds", "min_lease_seconds",
+  "rate_window_seconds"];
+
+// A span or more of a range, as an alter wants them: 1-9,20-29 are [1, 9, 20, 29].
+function spansOf(text) {
+  return text.split(",").flatMap((span) => {
+    const [lo, hi] = span.trim().split(/\s*-\s*/);
+    return [lo, hi === undefined ? lo : hi];
+  });
+}
 
 export const alterPool = (pool) => ({
   title: "Change the policy",
-  fields: [...ALTERABLE.filter((name) => pool.options[name] !== undefined).map((name) =>
-    ({name, label: name, value: String(pool.options[name])})), REASON],
+  fields: [...(pool.options.kind === "range" && !pool.pool.includes("@")
+    ? [{name: "range", label: "range", value: pool.options.range, hint: "30000-30999,31500-31999"}] : []),
+  ...ALTERABLE.filter((name) => pool.options[name] !== undefined).map((name) =>
+    ({name, label: name + (SECONDS.includes(name) && !name.endsWith("seconds") ? ", seconds" : ""), value: String(pool.options[name]),
+      options: CHOICES[name]})), REASON],
   what: (v) => {
     const changed = changes(pool, v);
     return Object.keys(changed).length === 0 ? "Nothing changes yet."
@@ -52,16 +84,20 @@ export const alterPool = (pool) => ({
         + (value || "empty") + ", it was " + (pool.options[name] || "empty")).join("; ")
         + ". The " + count(pool.active) + " active values keep their deadlines.";
   },
-  command: (v) => ["pool", "alter", pool.pool, ...Object.entries(changes(pool, v)).flat(), ...options({reason: v.reason})],
-  request: (v) => ({
-    method: "PATCH",
-    path: pathOf("pools", pool.pool),
-    body: {...changes(pool, v), ...given({reason: v.reason})},
-  }),
+  command: (v) => {
+    const {range, ...changed} = changes(pool, v);
+    return ["pool", "alter", pool.pool, ...(range === undefined ? [] : ["range", ...spansOf(range)]), ...Object.entries(changed).flat(),
+      ...options({reason: v.reason})];
+  },
+  request: (v) => {
+    const {range, ...changed} = changes(pool, v);
+    return {method: "PATCH", path: pathOf("pools", pool.pool), body: {...(range === undefined ? {} : {range: spansOf(range)}), ...changed,
+      ...given({reason: v.reason})}};
+  },
 });
 
 function changes(pool, v) {
-  return Object.fromEntries(ALTERABLE.filter((name) => v[name] !== undefined
+  return Object.fromEntries(["range", ...ALTERABLE].filter((name) => v[name] !== undefined
     && v[name] !== String(pool.options[name])).map((name) => [name, v[name]]));
 }
 
@@ -171,12 +207,21 @@ export const disownHolder = (holder, leases) => ({
 });
 
 export const sensorAct = (ref, verb, words_) => ({
-  title: verb[0].toUpperCase() + verb.slice(1),
+  title: {enable: "Start", disable: "Stop"}[verb] || verb[0].toUpperCase() + verb.slice(1),
   danger: verb === "disable",
   what: () => words_,
   command: () => ["sensor", verb, ref],
   request: () => ({method: "POST", path: pathOf("sensors", ref, verb), body: {}}),
 });
+
+// A description that is typed as JSON; one that is not yet whole is shown and sent as it is.
+function specOf(text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    return text;
+  }
+}
 
 export const sensorAdd = () => ({
   title: "Add a sensor",
@@ -193,6 +238,18 @@ export const sensorAdd = () => ({
     path: pathOf("sensors", v.ref || "NAME"),
     body: given({trigger: v.trigger, spec: {command: words(v.program)}, reason: v.reason}),
   }),
+  then: (v) => ["Open it", "sensor", v.ref],
+});
+
+export const sensorChange = (ref, trigger, spec, disabled) => ({
+  title: "Change the sensor",
+  fields: [{name: "trigger", label: "Trigger", value: trigger, required: true},
+    {name: "spec", label: "Description", type: "textarea", value: JSON.stringify(spec, null, 2), required: true}, REASON],
+  what: (v) => typeof specOf(v.spec) === "object" ? "The sensor " + ref + " gets this description. If it runs, it is started anew with it."
+    : "This is not JSON yet.",
+  command: (v) => ["sensor", "set", ref, v.trigger, JSON.stringify(specOf(v.spec)), ...options({disabled, reason: v.reason})],
+  request: (v) => ({method: "PUT", path: pathOf("sensors", ref), body: given({trigger: v.trigger, spec: specOf(v.spec), disabled,
+    reason: v.reason})}),
 });
 
 export const sensorDelete = (ref, status) => ({
@@ -214,9 +271,9 @@ export const ruleAct = (id, verb) => ({
     : {method: "POST", path: pathOf("rules", id, verb), body: {}},
 });
 
-export const ruleAdd = (trigger) => ({
-  title: "Add a rule",
-  fields: [{name: "id", label: "Id", required: true}, {name: "trigger", label: "Trigger", value: trigger, required: true},
+export const ruleAdd = (trigger, id) => ({
+  title: id ? "Start" : "Add a rule",
+  fields: [{name: "id", label: id ? "Id of a rule that wants it" : "Id", value: id, required: true}, {name: "trigger", label: "Trigger", value: trigger, required: true},
     REASON],
   what: (v) => "The rule " + (v.id || "…") + " wants " + (v.trigger || "…") + ": a sensor of this trigger starts.",
   command: (v) => ["rule", "set", v.id || "ID", v.trigger || "TRIGGER", ...options({reason: v.reason})],

@@ -1,22 +1,23 @@
 // The page: where it is, what it shows, and that this is fresh.
 import {actStart, whenDone} from "./act.js";
-import {eventsOpen, eventsShow, eventsStart, eventsStop, lifeForget} from "./events.js";
+import {eventsFilter, eventsOpen, eventsShow, eventsStart, eventsStop, lifeForget} from "./events.js";
 import {showHealth, showHealthView} from "./health.js";
-import {find, findMore, firstPage, nextPage, showHolder, showLease, showPoolLeases, showValue} from "./leases.js";
+import {find, findMore, firstPage, moreOfHolder, nextPage, showHolder, showLease, showPoolLeases, showValue} from "./leases.js";
 import {loginStart, showMe} from "./login.js";
-import {poolForget, showPool} from "./pool.js";
+import {historyForget, historySave, mapTurn, poolForget, showPool} from "./pool.js";
 import {poolsStart, showMorePools, showPools} from "./pools.js";
 import {searchClose, searchStart} from "./search.js";
 import {showSensor, showSensors} from "./sensors.js";
-import {$, setText} from "./show.js";
+import {$, setText, timesTick} from "./show.js";
 
 const POLL_MS = 2000;
+const TICK_MS = 1000; // of relative times
 const TYPING_MS = 150;
 
 let filtering = null;
 
 // ---- Where we are: #/, #/pool/NAME, #/value/POOL/VALUE, #/lease/ID, #/holder/NAME, #/sensor/REF, #/find/WORDS,
-// #/sensors, #/events, #/health ----
+// #/sensors, #/events?kind=lease.&pool=NAME, #/health ----
 
 const OF_ONE = ["pool", "value", "lease", "holder", "sensor", "find"];
 const OTHERS = ["sensors", "events", "health"];
@@ -46,7 +47,8 @@ function mark() {
 }
 
 function route() {
-  const [name, subject, more] = partsOf(location.hash);
+  const [path, query] = location.hash.split("?");
+  const [name, subject, more] = partsOf(path);
   view = (OF_ONE.includes(name) && subject) || OTHERS.includes(name) ? name : "pools";
   of = subject;
   value = more;
@@ -72,13 +74,33 @@ function route() {
     box.dataset.key = "";
     box.replaceChildren();
   }
-  for (const note of ["lease-note", "value-note", "holder-note", "sensor-why", "pool-why"]) {
+  for (const note of ["lease-note", "value-note", "holder-note", "sensor-why", "pool-why", "sensor-rules-note"]) {
     setText($(note), "");
+  }
+  if (view === "events" || view === "pools") {
+    eventsFilter(view === "events" ? query : "", view === "events");
   }
   if (view === "find") {
     find(subject).catch(failed);
   }
   refresh();
+}
+
+// Where it was scrolled to, for the way back; a new view begins at its top, for the keyboard, too.
+const places = new Map();
+let here = 0;
+let visits = 0;
+
+function moved() {
+  places.set(here, scrollY);
+  const back = history.state !== null && history.state.visit !== undefined;
+  here = back ? history.state.visit : ++visits;
+  if (!back) {
+    history.replaceState({visit: here}, "");
+  }
+  route();
+  $("main").focus({preventScroll: true});
+  scrollTo(0, back ? places.get(here) || 0 : 0);
 }
 
 function search(event) {
@@ -96,7 +118,7 @@ function search(event) {
 
 function failed(error) {
   if (error.status !== undefined) {
-    const notes = {pool: "leases-note", sensors: "sensors-note", value: "value-note", holder: "holder-note",
+    const notes = {pool: "pool-why", sensors: "sensors-note", value: "value-note", holder: "holder-note",
       sensor: "sensor-why", lease: "lease-note"};
     setText($(notes[view] || "find-note"), error.message);
   } else if (!/fetch|network/i.test(error.message) && !["AbortError", "TimeoutError", "SyntaxError"].includes(error.name)) {
@@ -207,10 +229,23 @@ function start() {
   });
   $("find-next").addEventListener("click", () => findMore().catch(failed));
   $("history-step").addEventListener("change", () => {
-    poolForget();
+    historyForget();
     refresh();
   });
-  addEventListener("hashchange", route);
+  for (const [id, step] of [["map-before", -1], ["map-next", 1]]) {
+    $(id).addEventListener("click", () => {
+      mapTurn(step);
+      refresh();
+    });
+  }
+  $("history-save").addEventListener("click", () => historySave(of).catch(failed));
+  $("holder-more").addEventListener("click", () => {
+    moreOfHolder();
+    refresh();
+  });
+  history.replaceState({visit: here}, "");
+  addEventListener("hashchange", moved);
+  setInterval(() => document.hidden || timesTick(), TICK_MS);
   addEventListener("pagehide", eventsStop);
   document.addEventListener("visibilitychange", () => {
     eventsShow();

@@ -1,10 +1,9 @@
 // Charts as SVG: stacked areas and lines over time, with an axis, a crosshair and a table of the same
 // figures for screen readers. And sparklines.
-import {count, element, moment} from "./show.js";
+import {count, element, legend, moment} from "./show.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDE = 640; // units of a picture; on a phone NARROW, so that its words are not tiny
-const NARROW = 340;
+const LEAST = 300; // a picture is as wide as its box, so that its words have their size
 const HEIGHT = 180;
 const LEFT = 48;
 const BOTTOM = 22;
@@ -46,14 +45,14 @@ function clock(ms, span) {
     : date.toLocaleTimeString([], {hour: "2-digit", minute: "2-digit"});
 }
 
-function axes(root, scale) {
+function axes(root, scale, words) {
   for (let i = 0; i <= 2; i++) {
     const value = scale.top * i / 2;
     const y = scale.y(value);
     svg("line", {x1: LEFT, x2: scale.width, y1: y, y2: y, class: "grid"}, root);
-    svg("text", {x: LEFT - 6, y: y + 4, "text-anchor": "end"}, root).textContent = short(value);
+    svg("text", {x: LEFT - 6, y: y + 4, "text-anchor": "end"}, root).textContent = (words || short)(value);
   }
-  const ticks = scale.width === WIDE ? 4 : 2;
+  const ticks = scale.width > 480 ? 4 : 2;
   for (let i = 0; i <= ticks; i++) {
     const ms = scale.from + (scale.to - scale.from) * i / ticks;
     const anchor = i === 0 ? "start" : i === ticks ? "end" : "middle";
@@ -81,12 +80,17 @@ function drawLines(root, chart, scale) {
   }
 }
 
+// A line along the top, as long as the mark holds.
 function drawMarks(root, chart, scale) {
-  (chart.marks || []).forEach((mark, i) => {
-    if (mark) {
-      svg("line", {x1: scale.x(chart.times[i]), x2: scale.x(chart.times[i]), y1: TOP, y2: TOP + 6, class: "mark"}, root);
+  const marks = chart.marks || [];
+  const half = (scale.width - LEFT) / Math.max(chart.times.length - 1, 1) / 2;
+  for (let i = 0, end; i < marks.length; i = end + 1) {
+    for (end = i; marks[i] && marks[end + 1]; end++);
+    if (marks[i]) {
+      svg("line", {x1: Math.max(scale.x(chart.times[i]) - half, LEFT), x2: Math.min(scale.x(chart.times[end]) + half, scale.width),
+        y1: TOP, y2: TOP, class: "mark"}, root);
     }
-  });
+  }
 }
 
 function wordsAt(chart, i) {
@@ -115,8 +119,31 @@ function tableOf(chart) {
   return details;
 }
 
+// The crosshair follows the pointer, or the arrow keys when the picture has the focus.
 function follow(root, chart, scale, note) {
   const hair = svg("line", {x1: 0, x2: 0, y1: TOP, y2: HEIGHT - BOTTOM, class: "hair", visibility: "hidden"}, root);
+  const last = chart.times.length - 1;
+  let now = last;
+  const show = (i) => {
+    now = Math.max(0, Math.min(i, last));
+    hair.setAttribute("x1", scale.x(chart.times[now]));
+    hair.setAttribute("x2", scale.x(chart.times[now]));
+    hair.setAttribute("visibility", "visible");
+    note.textContent = wordsAt(chart, now);
+  };
+  const leave = () => {
+    hair.setAttribute("visibility", "hidden");
+    now = last;
+    note.textContent = wordsAt(chart, last);
+  };
+  root.addEventListener("keydown", (event) => {
+    const step = {ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -last, End: last}[event.key];
+    if (step !== undefined) {
+      event.preventDefault();
+      show(now + step);
+    }
+  });
+  root.addEventListener("blur", leave);
   const at = (event) => {
     const box = root.getBoundingClientRect();
     const ms = scale.from + ((event.clientX - box.left) / box.width * scale.width - LEFT)
@@ -125,20 +152,19 @@ function follow(root, chart, scale, note) {
     chart.times.forEach((time, i) => {
       best = Math.abs(time - ms) < Math.abs(chart.times[best] - ms) ? i : best;
     });
-    hair.setAttribute("x1", scale.x(chart.times[best]));
-    hair.setAttribute("x2", scale.x(chart.times[best]));
-    hair.setAttribute("visibility", "visible");
-    note.textContent = wordsAt(chart, best);
+    show(best);
   };
   root.addEventListener("pointermove", at);
-  root.addEventListener("pointerleave", () => {
-    hair.setAttribute("visibility", "hidden");
-    note.textContent = wordsAt(chart, chart.times.length - 1);
-  });
+  root.addEventListener("pointerdown", at);
+  root.addEventListener("pointerleave", leave);
 }
 
-// chart: {title, times, series: [{name, style, values}], stacked, limit, marks, markName, unit}
+// chart: {title, times, series: [{name, style, values}], stacked, limit, marks, markName, unit}. A picture that somebody
+// reads with the pointer or the keys stays as it is.
 export function chartShow(box, chart) {
+  if (box.firstChild && box.querySelector("svg:hover, svg:focus")) {
+    return;
+  }
   const figure = element("figure", "chart");
   figure.append(element("figcaption", "", chart.title));
   if (chart.times.length < 2) {
@@ -146,11 +172,11 @@ export function chartShow(box, chart) {
     box.replaceChildren(figure);
     return;
   }
-  const width = innerWidth < WIDE ? NARROW : WIDE;
-  const root = svg("svg", {viewBox: "0 0 " + width + " " + HEIGHT, role: "img"}, figure);
+  const width = Math.max(box.clientWidth - 26, LEAST);
+  const root = svg("svg", {viewBox: "0 0 " + width + " " + HEIGHT, role: "img", tabindex: 0}, figure);
   const sums = chart.times.map((time, i) => chart.series.reduce((sum, series) => chart.stacked
     ? sum + series.values[i] : Math.max(sum, series.values[i]), 0));
-  const most = Math.max(...sums, 1);
+  const most = Math.max(...sums, 2); // counts have no halves
   const top = chart.limit >= most ? chart.limit : roundUp(most); // a full pool is full to the top
   const scale = {
     top,
@@ -160,16 +186,15 @@ export function chartShow(box, chart) {
     x: (ms) => LEFT + (width - LEFT) * (ms - scale.from) / Math.max(scale.to - scale.from, 1),
     y: (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top),
   };
-  axes(root, scale);
+  axes(root, scale, chart.unit);
   (chart.stacked ? drawAreas : drawLines)(root, chart, scale);
   drawMarks(root, chart, scale);
   const note = element("p", "dim chart-note", wordsAt(chart, chart.times.length - 1));
   root.setAttribute("aria-label", chart.title + ". Last: " + note.textContent);
   follow(root, chart, scale, note);
   const keys = element("p", "legend");
-  for (const series of chart.series) {
-    keys.append(element("span", "key s-" + series.style), series.name);
-  }
+  legend(keys, [...chart.series.map((series) => [series.style, series.name]),
+    ...((chart.marks || []).some((mark) => mark) ? [["mark", chart.markName]] : [])]);
   figure.append(keys, note, tableOf(chart));
   const open = box.querySelector("details[open]") !== null;
   figure.querySelector("details").open = open;

@@ -1,6 +1,6 @@
 // Events as they happen, after the last ones that did; and the life of a lease, a value or a holder.
 import {get, listen} from "./api.js";
-import {$, element, link, moment, setText, valuesText} from "./show.js";
+import {$, count, duration, element, link, moment, save, setText, timeOf} from "./show.js";
 
 const EVENTS_KEPT = 200;
 const EVENTS_BEFORE = 50; // shown at the beginning
@@ -25,21 +25,31 @@ let paused = false;
 let last = null; // the id of the last event that is shown: to go on after a pause
 let shown = []; // newest first, for export
 
+// What the supervisor says about a run.
+function runWords({exit_code: code, signal, uptime_ms: ran, attempt, next_in_ms: next, pid} = {}) {
+  return [pid && "process " + pid, code !== undefined && "exit code " + code, signal && "signal " + signal,
+    ran !== undefined && "after " + duration(ran / 1000), attempt && "failure " + attempt, next && "next start in " + duration(next / 1000)];
+}
+
+function valuesOf({values = [], pools = []}) {
+  const nodes = values.slice(0, EVENT_VALUES).map((value, i) =>
+    link(i > 0 && pools[i] === pools[i - 1] ? value : pools[i] + "/" + value, "value", pools[i], value));
+  return [...nodes.flatMap((node, i) => i > 0 ? [", ", node] : [node]),
+    ...(values.length > EVENT_VALUES ? [" and " + count(values.length - EVENT_VALUES) + " more"] : [])];
+}
+
 function eventLine(kind, event) {
   const line = element("li");
-  const time = element("time", "", moment(event.time));
-  time.dateTime = new Date(Number(event.time)).toISOString();
-  time.title = time.dateTime;
-  line.append(time, " ", element("span", "kind" + (ENDS.has(kind) ? " end" : ""), kind), " ");
+  line.append(timeOf(event.time), " ", element("span", "dim", moment(event.time)), " ",
+    element("span", "kind" + (ENDS.has(kind) ? " end" : ""), kind), " ");
   if (event.lease) {
     line.append(link(event.lease, "lease", event.lease), " ");
   }
-  const {values = [], pools = []} = event;
-  const words = [valuesText(values, pools, EVENT_VALUES, values.length),
-    values.length === 0 && (event.pool || event.name), event.holder,
-    event.reason !== "requested" && event.reason,
-    event.actor && "by " + event.actor, event.reason_text];
-  line.append(words.filter((word) => word).join(" · "));
+  const about = event.values && event.values.length > 0 ? valuesOf(event) : event.pool ? [link(event.pool, "pool", event.pool)]
+    : event.name && kind.startsWith("sensor.") ? [link(event.name, "sensor", event.name)] : event.name && [element("bdi", "", event.name)];
+  const words = [event.reason !== "requested" && event.reason, ...runWords(event.payload), event.actor && "by " + event.actor, event.reason_text];
+  [about, event.holder && [link(event.holder, "holder", event.holder)], ...words.map((word) => word && [element("bdi", "", word)])]
+    .filter((part) => part).forEach((part, i) => line.append(i > 0 ? " · " : "", ...part));
   return line;
 }
 
@@ -63,6 +73,38 @@ function filters() {
   const all = {pool: value("event-pool"), holder: value("event-holder"), kind: value("event-kind"),
     actor: value("event-actor"), text: value("event-text")};
   return Object.fromEntries(Object.entries(all).filter(([, text]) => text !== ""));
+}
+
+const FIELDS = ["kind", "pool", "holder", "actor", "text"];
+
+// The filters of an address such as #/events?kind=lease.&pool=ports; those that it does not have are empty.
+export function eventsFilter(query, opened) {
+  const wanted = new URLSearchParams(query);
+  let changed = false;
+  for (const name of FIELDS) {
+    const field = $("event-" + name);
+    changed = changed || field.value !== (wanted.get(name) || "");
+    field.value = wanted.get(name) || "";
+  }
+  $("event-filters").open = opened;
+  filtersCount();
+  if (changed) {
+    eventsOpen();
+  }
+}
+
+function filtersCount() {
+  const n = Object.keys(filters()).length;
+  setText($("event-filtered"), n === 0 ? "Filter" : "Filter (" + n + ")");
+}
+
+function filtersChanged() {
+  filtersCount();
+  if (location.hash.startsWith("#/events")) { // the address leads back to this view
+    const query = new URLSearchParams(filters()).toString();
+    history.replaceState(history.state, "", "#/events" + (query ? "?" + query : ""));
+  }
+  eventsOpen();
 }
 
 function page(filter, more) {
@@ -112,6 +154,11 @@ export function eventsStop() {
 export async function eventsOpen() {
   eventsStop();
   last = null;
+  if (paused) { // another view of the past: what it shows is looked up once
+    paused = false;
+    $("event-pause").setAttribute("aria-pressed", "false");
+    setText($("event-pause"), "Pause");
+  }
   await eventsGoOn();
 }
 
@@ -171,7 +218,7 @@ async function eventsListen(filter, mine) {
 export function eventsPause() {
   paused = !paused;
   $("event-pause").setAttribute("aria-pressed", String(paused));
-  setText($("event-pause"), paused ? "Go on" : "Pause");
+  setText($("event-pause"), paused ? "Resume" : "Pause");
   setText($("event-note"), paused ? "paused" : "");
   eventsStop();
   eventsGoOn();
@@ -215,12 +262,7 @@ export async function eventsJump() {
 }
 
 export function eventsExport() {
-  const lines = [...shown].reverse().map((event) => JSON.stringify(event) + "\n");
-  const a = element("a");
-  a.href = URL.createObjectURL(new Blob(lines, {type: "application/jsonl"}));
-  a.download = "events.jsonl";
-  a.click();
-  URL.revokeObjectURL(a.href);
+  save("events.jsonl", [...shown].reverse().map((event) => JSON.stringify(event) + "\n").join(""), "application/jsonl");
 }
 
 export function eventsStart() {
@@ -230,7 +272,7 @@ export function eventsStart() {
     $("event-kind").append(option);
   }
   for (const id of ["event-pool", "event-holder", "event-kind", "event-actor", "event-text"]) {
-    $(id).addEventListener("change", eventsOpen);
+    $(id).addEventListener("change", filtersChanged);
   }
   $("event-pause").addEventListener("click", eventsPause);
   $("event-time").addEventListener("change", () => eventsJump().catch(() => {}));
@@ -245,14 +287,14 @@ export function eventsStart() {
 
 const lives = new Map(); // the list -> {key, next, low, step, oldest, found, looking}
 
-// `birth`: nothing about it happened before this log position. One look is under way at a time.
-export function showLife(id, filter, still, birth) {
+// `birth`: nothing about it happened before this log position. `wanted`: judges what the filter cannot. One look is under way at a time.
+export function showLife(id, filter, still, birth, wanted = () => true) {
   const key = JSON.stringify(filter);
   const known = lives.get(id);
   if (known && known.key === key && known.looking) {
     return;
   }
-  const life = known && known.key === key ? known : {key, next: null, step: LIFE_STEP, found: 0};
+  const life = known && known.key === key ? known : {key, next: null, step: LIFE_STEP, found: 0, wanted};
   life.looking = true;
   lives.set(id, life);
   lifeLook(id, life, filter, () => still() && lives.get(id) === life, birth || 0).catch(() => {}).finally(() => {
@@ -261,12 +303,12 @@ export function showLife(id, filter, still, birth) {
 }
 
 // Events of the window above `low`, up to and with the position `high`; `end`: the id up to which was looked.
-async function windowOf(filter, low, high, budget) {
+async function windowOf(filter, low, high, budget, wanted) {
   const events = [];
   let after = low + ".4294967295";
   while (budget.pages-- > 0) {
     const reply = await page(filter, {after, count: 1000});
-    events.push(...reply.events.filter((event) => Number(event.id.split(".")[0]) <= high));
+    events.push(...reply.events.filter((event) => Number(event.id.split(".")[0]) <= high && wanted(event)));
     after = reply.next;
     if (!reply.more || Number(after.split(".")[0]) > high) {
       return {events, whole: true};
@@ -288,12 +330,12 @@ async function lifeLook(id, life, filter, still, birth) {
     const {events, next} = await pagesAfter(filter, life.next);
     if (still()) {
       life.next = next;
-      events.forEach((event) => list.prepend(eventLine(event.kind, event)));
+      events.filter(life.wanted).forEach((event) => list.prepend(eventLine(event.kind, event)));
     }
   }
   while (still() && life.low > life.oldest && life.found < LIFE_LINES && budget.pages > 0) {
     const low = Math.max(life.low - life.step, life.oldest);
-    const {events, whole} = await windowOf(filter, low, life.low, budget);
+    const {events, whole} = await windowOf(filter, low, life.low, budget, life.wanted);
     if (!whole) {
       life.step = Math.max(Math.floor(life.step / 4), 500); // too many events for one look
       break;

@@ -1,6 +1,6 @@
 // How the server is, from its metrics.
 import {get, ownerPage, tryGet} from "./api.js";
-import {$, bytes, count, duration, element, factsShow, momentAndDistance, rate, setText} from "./show.js";
+import {$, bytes, count, duration, element, factsShow, rate, setText, when} from "./show.js";
 
 // Samples by name, or by name{labels}, as they are written.
 function parseMetrics(text) {
@@ -50,9 +50,11 @@ function buckets(samples, name) {
   return found;
 }
 
+// From the first to the last bucket that has something.
 function histogramShow(table, rows, unit) {
   const most = Math.max(...rows.map(([, n]) => n), 1);
-  const shown = rows.filter(([, n], i) => n > 0 || (i > 0 && rows[i - 1][1] > 0));
+  const filled = rows.map(([, n], i) => n > 0 ? i : -1).filter((i) => i >= 0);
+  const shown = filled.length === 0 ? [] : rows.slice(filled[0], filled[filled.length - 1] + 1);
   const body = element("tbody");
   for (const [bound, n] of shown) {
     const row = body.insertRow();
@@ -61,6 +63,9 @@ function histogramShow(table, rows, unit) {
     const bar = cell.appendChild(element("div", "bar"));
     bar.appendChild(element("i", "s-active")).style.width = 100 * n / most + "%";
     row.append(element("td", "n", count(n)));
+  }
+  if (shown.length === 0) {
+    body.insertRow().append(element("td", "dim", "None yet."));
   }
   table.replaceChildren(body);
 }
@@ -81,26 +86,32 @@ export async function showHealthView(still) {
     ["Commands a batch", value("tenure_engine_batches_total") > 0
       ? (value("tenure_engine_commands_total") / value("tenure_engine_batches_total")).toFixed(1) + ", at most "
         + count(value("tenure_engine_batch_commands_max")) : "–"],
-    ["Snapshot", value("tenure_snapshot_lsn") > 0 ? "at position " + count(value("tenure_snapshot_lsn")) + ", "
-      + bytes(value("tenure_snapshot_bytes")) : "none yet"],
+    ["Newest snapshot", value("tenure_snapshot_lsn") > 0 ? when(1000 * value("tenure_snapshot_time_seconds")) : "none yet"],
+    ["Its size and position", value("tenure_snapshot_lsn") > 0 ? bytes(value("tenure_snapshot_bytes")) + ", "
+      + count(value("tenure_snapshot_lsn")) : "–"],
+    ["Snapshots failed", count(value("tenure_snapshots_failed_total"))],
     ["Log since then", bytes(value("tenure_log_bytes_since_snapshot"))],
     ["Log files", bytes(value("tenure_log_bytes"))],
+    ["Free on the disk", value("tenure_disk_free_bytes") === undefined ? "–" : bytes(value("tenure_disk_free_bytes"))],
     ["Queue", count(value("tenure_engine_queue_commands"))],
     ["Memory", bytes(value("process_resident_memory_bytes"))],
     ["Memory of clients", bytes(sumOf(last, "tenure_server_client_memory_bytes"))],
     ["Open files", count(value("process_open_fds")) + " of " + count(value("process_max_fds"))],
-    ["Connections", count(sumOf(last, "tenure_server_connections{"))],
-    ["Running since", momentAndDistance(1000 * value("process_start_time_seconds"))],
+    ["Connections", count(sumOf(last, "tenure_server_connections{")) + " of " + count(value("tenure_server_connections_limit"))],
+    ["Running since", when(1000 * value("process_start_time_seconds"))],
   ];
+  const tables = [];
   for (const [key, n] of last) {
     const match = /^tenure_table_entries\{table="([a-z_]+)"\}$/.exec(key);
     if (match) {
       const most = value('tenure_table_entries_limit{table="' + match[1] + '"}');
-      rows.push(["Table " + match[1], count(n) + (most ? " of " + count(most) : "")]);
+      tables.push([match[1].replace("_", " "), count(n) + (most ? " of " + count(most) + (n > 0.8 * most ? ": almost full" : "") : "")]);
     }
   }
+  factsShow($("health-tables"), tables);
   factsShow($("health-facts"), rows);
   histogramShow($("health-sync"), buckets(last, "tenure_engine_append_duration_seconds"), duration);
+  histogramShow($("health-batches"), buckets(last, "tenure_engine_batch_commands"), count);
   const many = nodes !== null && nodes.nodes.length > 1;
   $("health-cluster").hidden = !many;
   if (many) {

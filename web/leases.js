@@ -3,19 +3,30 @@ import {button, buttons} from "./act.js";
 import {disownHolder, reclaimLease, rekeyLease, releaseLease, revokeLease} from "./actions.js";
 import {get, pathOf, tryGet} from "./api.js";
 import {showLife} from "./events.js";
-import {$, count, duration, element, factsShow, link, many, momentAndDistance, setText, valuesText} from "./show.js";
+import {$, count, duration, element, factsShow, link, many, setNodes, setText, when} from "./show.js";
 
 const LEASES_PAGE = 50;
+const LEASES_MOST = 1000; // that a page may have
 const MEMBERS = 64; // values of a lease that are links
+const ROW_VALUES = 6; // the same, in a table
 
-function leaseValues(lease) {
+// Links to the first values, and how many more there are.
+function valueLinks(lease, most) {
   const {values, pools} = lease;
-  return valuesText(values, pools, values.length, Number(lease.value_count || values.length));
+  const links = values.slice(0, most).map((value, i) =>
+    link(i > 0 && pools[i] === pools[i - 1] ? value : pools[i] + "/" + value, "value", pools[i], value));
+  const left = Number(lease.value_count || values.length) - links.length;
+  const span = many(links);
+  span.append(left > 0 ? " and " + count(left) + " more" : "");
+  return span;
 }
 
 function leaseRow(row, lease) {
-  const texts = [leaseValues(lease), lease.holder, lease.state, momentAndDistance(lease.deadline)];
-  texts.forEach((text, i) => setText(row.cells[i + 1], text));
+  setNodes(row.cells[1], valueLinks(lease, ROW_VALUES));
+  setNodes(row.cells[2], link(lease.holder, "holder", lease.holder));
+  setText(row.cells[3], lease.state);
+  row.cells[3].className = "state " + lease.state;
+  setNodes(row.cells[4], lease.deadline === null ? "no end" : when(lease.deadline));
 }
 
 function leaseTable(box, leases) {
@@ -41,16 +52,18 @@ function leaseTable(box, leases) {
     const first = row.appendChild(element("th"));
     first.scope = "row";
     first.append(link(lease.lease, "lease", lease.lease));
-    row.append(element("td", "wide"), element("td", "wide"), element("td"), element("td"));
+    for (const name of ["values", "holder", "state", "ends"]) {
+      row.appendChild(element("td", ["values", "holder"].includes(name) ? "wide" : "")).dataset.title = name;
+    }
     leaseRow(row, lease);
   }
   box.replaceChildren(table);
 }
 
 // A page may be empty before the end: looks on, but not for ever.
-async function leasePage(query, cursor) {
+async function leasePage(query, cursor, most = LEASES_PAGE) {
   for (let i = 0; ; i++) {
-    const reply = await get("/v1/leases?" + query + "&count=" + LEASES_PAGE + "&cursor=" + cursor);
+    const reply = await get("/v1/leases?" + query + "&count=" + most + "&cursor=" + cursor);
     cursor = String(reply.cursor);
     if (reply.leases.length > 0 || cursor === "0" || i === 50) {
       return {leases: reply.leases, cursor};
@@ -64,6 +77,7 @@ let pageCursor = "0"; // of the page that is shown
 let nextCursor = "0";
 
 export function firstPage() {
+  holderPages = 1;
   pageCursor = "0";
 }
 
@@ -134,29 +148,43 @@ async function stickyLength(lease, pool, base) {
 
 function leaseFacts(lease, length) {
   const meta = lease.meta === null ? "–" : element("pre", "", JSON.stringify(lease.meta, null, 2));
-  const {values, pools} = lease;
-  const members = values.length > MEMBERS ? leaseValues(lease)
-    : many(values.map((value, i) => link(pools[i] + "/" + value, "value", pools[i], value)));
+  const {pools} = lease;
   return [
     ["State", lease.state + (lease.reason ? " (" + lease.reason + ")" : "")],
     ["Epoch", lease.epoch],
     ["Holder", link(lease.holder, "holder", lease.holder)],
     ["User", lease.user || "–"],
-    ["Ends", momentAndDistance(lease.deadline)],
+    ["Ends", lease.deadline === null ? "no end" : when(lease.deadline)],
     ["Why this long", length, true],
-    ["Created", momentAndDistance(lease.created)],
-    ["Last seen", momentAndDistance(lease.last_seen)],
-    ["Offline since", momentAndDistance(lease.offline_since)],
-    ["Ended", momentAndDistance(lease.ended)],
+    ["Created", when(lease.created)],
+    ["Last seen", when(lease.last_seen)],
+    ["Offline since", when(lease.offline_since)],
+    ["Ended", when(lease.ended)],
     ["Pools", many([...new Set(pools)].map((pool) => link(pool, "pool", pool)))],
-    ["Values", members, true],
+    ["Values", valueLinks(lease, MEMBERS), true],
     ["Metadata", meta, true],
   ];
+}
+
+function revokedWords(lease) {
+  return "It is revoked: " + (lease.deadline === null ? "its values are free when its holder acknowledges, or you reclaim it."
+    : "its values are free at this moment, or earlier if its holder acknowledges.");
 }
 
 function waitingWords(lease) {
   return lease.state !== "waiting" ? "" : "It waits for " + (lease.waiting_pool || lease.pools.join(", ")) + " ("
     + lease.waiting_for + "), with " + count(lease.waiting_before || 0) + " before it.";
+}
+
+function leaseButtons(box, lease) {
+  const held = ["active", "offline"].includes(lease.state);
+  const live = held || ["reserved", "waiting", "overdue"].includes(lease.state);
+  buttons(box, [
+    live && button("Revoke …", "operator", () => revokeLease(lease)),
+    live && button("Release …", "holder", () => releaseLease(lease)),
+    lease.state === "revoking" && button("Reclaim …", "operator", () => reclaimLease(lease)),
+    held && button("Give to another holder …", "operator", () => rekeyLease(lease)),
+  ]);
 }
 
 export async function showLease(id, still) {
@@ -174,24 +202,23 @@ export async function showLease(id, still) {
     showLife("lease-life", {lease: id}, still, birthOf(id));
     return;
   }
-  const length = lease.ended || lease.state === "waiting" ? "–" : await lengthOf(lease);
+  const length = lease.ended || lease.state === "waiting" ? "–" : lease.state === "revoking" ? revokedWords(lease) : await lengthOf(lease);
   if (!still()) {
     return;
   }
   setText(note, waitingWords(lease));
   factsShow($("lease-facts"), leaseFacts(lease, length));
-  const held = ["active", "offline"].includes(lease.state);
-  const live = held || ["reserved", "waiting", "overdue"].includes(lease.state);
-  buttons($("lease-act"), [
-    live && button("Revoke …", "operator", () => revokeLease(lease)),
-    live && button("Release …", "holder", () => releaseLease(lease)),
-    lease.state === "revoking" && button("Reclaim …", "operator", () => reclaimLease(lease)),
-    held && button("Give to another holder …", "operator", () => rekeyLease(lease)),
-  ]);
+  leaseButtons($("lease-act"), lease);
   showLife("lease-life", {lease: id}, still, birthOf(id));
 }
 
 // ---- One value ----
+
+// ", last held by X, until ...": for a value that is free.
+function lastHeld(found) {
+  return found.last_ended ? [", last held by ", link(found.last_holder, "holder", found.last_holder), ", until ", when(found.last_ended)]
+    : ["; nobody has held it as far as the server remembers"];
+}
 
 export async function showValue(pool, value, still) {
   const found = await get(pathOf("pools", pool, "values", value));
@@ -200,37 +227,52 @@ export async function showValue(pool, value, still) {
   if (!still()) {
     return;
   }
-  const since = lease ? momentAndDistance(lease.created) : "–";
-  const ends = found.until ? ", until " + momentAndDistance(found.until) : "";
-  const before = found.last_ended ? "; last held by " + found.last_holder + ", until " + momentAndDistance(found.last_ended)
-    : "; nobody has held it as far as the server remembers";
-  setText($("value-note"), free ? "It is " + found.state + before + "."
-    : "Held by " + found.holder + " since " + since + ends + ".");
+  const state = free && found.state === "available" ? "free" : found.state;
+  setNodes($("value-note"), ...(free ? ["It is " + state, ...lastHeld(found), "."] : ["Held by ",
+    link(found.holder, "holder", found.holder), ...(lease ? [" since ", when(lease.created)] : []),
+    ...(found.until ? [", until ", when(found.until)] : [", without an end"]), "."]));
   factsShow($("value-facts"), [
-    ["State", found.state],
+    ["State", state],
     ["Pool", link(pool, "pool", pool)],
     ["Lease", free ? "–" : link(found.lease, "lease", found.lease)],
     ["Epoch", found.epoch || "–"],
     ["Holder", free ? "–" : link(found.holder, "holder", found.holder)],
-    ["Since", since],
-    [free ? "Until" : "Ends", momentAndDistance(found.until)],
+    ["Since", lease ? when(lease.created) : "–"],
+    [free ? "Until" : "Ends", when(found.until)],
+    ["Held before by", found.last_holder ? link(found.last_holder, "holder", found.last_holder) : "–"],
     ["Lease before", found.last_lease ? link(found.last_lease, "lease", found.last_lease) : "–"],
   ]);
+  if (lease) {
+    leaseButtons($("value-act"), lease);
+  } else {
+    buttons($("value-act"), []);
+  }
   showLife("value-life", {pool, value}, still);
 }
 
 // ---- One holder ----
 
+let holderPages = 1;
+
+export function moreOfHolder() {
+  holderPages++;
+}
+
 export async function showHolder(holder, still) {
-  const page = await leasePage(new URLSearchParams({holder}), "0");
+  const most = Math.min(LEASES_PAGE * holderPages, LEASES_MOST);
+  const page = await leasePage(new URLSearchParams({holder}), "0", most);
   if (!still()) {
     return;
   }
+  const {length} = page.leases;
+  const whole = page.cursor === "0";
   leaseTable($("view-holder").querySelector(".leases"), page.leases);
-  const words = count(page.leases.length) + (page.cursor === "0" ? "" : " and more") + " live "
-    + (page.leases.length === 1 && page.cursor === "0" ? "lease" : "leases");
-  setText($("holder-note"), page.leases.length === 0 ? "It holds nothing now." : words);
-  buttons($("holder-act"), [button("Disown …", "operator", () => disownHolder(holder, words))]);
+  $("holder-more").hidden = whole || length >= LEASES_MOST;
+  const values = page.leases.reduce((sum, lease) => sum + Number(lease.value_count || 0), 0);
+  const words = whole ? count(length) + " live " + (length === 1 ? "lease" : "leases") : "more than " + count(length) + " live leases";
+  setText($("holder-note"), length === 0 ? "It holds nothing now."
+    : words + (whole ? " of " + count(values) + (values === 1 ? " value" : " values") : "") + ".");
+  buttons($("holder-act"), [length > 0 && button("Disown …", "operator", () => disownHolder(holder, words))]);
   showLife("holder-life", {holder}, still);
 }
 

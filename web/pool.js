@@ -4,14 +4,15 @@ import {addMembers, alterPool, dropPool, removeMembers} from "./actions.js";
 import {get, pathOf, tryGet} from "./api.js";
 import {chartShow} from "./chart.js";
 import {barMake, barShow, poolKnown, trouble} from "./pools.js";
-import {$, count, duration, element, factsShow, link, momentAndDistance, rate, setText} from "./show.js";
+import {$, count, duration, element, factsShow, legendOf, link, plain, rate, save, setNodes, setText, when} from "./show.js";
 
 const HISTORY_MS = 30000; // between two looks at the history
 const MAP_SPANS = 400;
-const WAITERS = 20;
+const WAITERS = 50;
 
 const poolBar = barMake();
 $("pool-bar").append(poolBar);
+legendOf($("map-legend"), "free");
 
 let historyOf = ""; // the pool and step that the charts show
 let historyAt = 0;
@@ -33,23 +34,22 @@ function chartsShow(history, pool) {
     series: series(["given", "active"], ["ended", "offline"], ["refused", "revoking"], ["waiting", "cooling"]),
   });
   const adaptive = pool.options.sticky === "yes";
-  $("chart-lease").hidden = !adaptive;
+  $("chart-lease").hidden = $("chart-rate").hidden = !adaptive;
   if (adaptive) {
     chartShow($("chart-lease"), {
-      title: "Lease of a newcomer", times, unit: duration,
+      title: "Lease of a newcomer", times, unit: duration, limit: Number(pool.options.lease),
       series: series(["lease", "reserved"]), marks: history.force_zero.map((flag) => Number(flag) === 1),
       markName: "force-zero",
     });
     chartShow($("chart-rate"), {
-      title: "Newcomers an hour", times,
+      title: "Newcomers an hour", times, unit: (n) => count(Math.round(n)),
       series: [...series(["rate", "active", "rate_per_hour"]),
-        ...["high_rate_threshold_per_hour", "ultra_rate_threshold_per_hour"].filter((name) => Number(pool.options[name]) > 0)
-          .map((name) => ({name: name.split("_")[0] + " threshold", style: "revoking",
-            values: times.map(() => Number(pool.options[name]))}))],
+        ...[["high", "reserved"], ["ultra", "revoking"]].map(([name, style]) => [name, style,
+          Number(pool.options[name + "_rate_threshold_per_hour"])]).filter(([, , limit]) => limit > 0)
+          .map(([name, style, limit]) => ({name: name + " threshold", style: style + " limit", values: times.map(() => limit)}))],
       marks: history.ultra.map((flag) => Number(flag) === 1), markName: "ultra rate",
     });
   }
-  $("chart-rate").hidden = !adaptive;
 }
 
 async function showHistory(pool, still) {
@@ -67,38 +67,62 @@ async function showHistory(pool, still) {
   }
 }
 
+export async function historySave(name) {
+  const step = $("history-step").value;
+  const history = await get(pathOf("pools", name, "history") + "?step=" + step);
+  save(name + "-" + step + ".json", JSON.stringify(history) + "\n", "application/json");
+}
+
 // ---- The map: spans of values with their states ----
 
+let mapPages = ["0"]; // cursors of the pages up to the one that is shown
+let mapNext = "0";
+
+export function mapTurn(step) {
+  if (step > 0) {
+    mapPages.push(mapNext);
+  } else {
+    mapPages.pop();
+  }
+}
+
 async function showMap(pool, still) {
-  const page = await tryGet(pathOf("pools", pool.pool, "values") + "?count=" + MAP_SPANS);
+  const page = await tryGet(pathOf("pools", pool.pool, "values") + "?count=" + MAP_SPANS + "&cursor=" + mapPages[mapPages.length - 1]);
   if (!still()) {
     return;
   }
   const box = $("pool-map");
-  $("map-box").hidden = page === null || page.values.length === 0;
+  $("map-box").hidden = page === null || (page.values.length === 0 && mapPages.length === 1);
   if (page === null) {
     return;
   }
-  const key = page.values.map((span) => span.value + span.state + span.count).join();
+  mapNext = String(page.cursor);
+  $("map-before").hidden = mapPages.length === 1;
+  $("map-next").hidden = mapNext === "0";
+  const key = page.values.map((span) => span.value + span.state + span.count + span.holder).join();
   if (box.dataset.key === pool.pool + key) {
     return;
   }
   box.dataset.key = pool.pool + key;
-  box.replaceChildren(...page.values.map((span) => {
-    const many = Number(span.count) > 1;
-    const words = span.value + (many ? "–" + span.last + " (" + count(span.count) + ")" : "") + ": " + span.state
-      + (span.holder ? ", " + span.holder : "");
-    const cell = many ? element("span", "cell s-" + span.state) : link("", "value", pool.pool, span.value);
-    cell.className = "cell s-" + span.state;
-    cell.title = words;
-    cell.setAttribute("aria-label", words);
-    cell.style.flexGrow = String(1 + Math.log2(Number(span.count)));
-    if (many) {
-      cell.setAttribute("role", "img");
-    }
-    return cell;
-  }));
-  setText($("map-note"), page.cursor !== "0" ? "the first " + count(page.values.length) + " spans" : "");
+  box.replaceChildren(...page.values.map((span) => cellMake(pool.pool, span)));
+  const [first, last] = [page.values[0], page.values[page.values.length - 1]];
+  setText($("map-note"), !first ? "" : (mapPages.length > 1 || mapNext !== "0" ? "from " + first.value + " to " + (last.last || last.value) + "; "
+    : "") + "a long cell is many values in one state; point at one, or open it");
+}
+
+function cellMake(pool, span) {
+  const many = Number(span.count) > 1;
+  const words = plain(span.value + (many ? "–" + span.last + " (" + count(span.count) + ")" : "") + ": "
+    + (span.state === "available" ? "free" : span.state) + (span.holder ? ", " + span.holder : ""));
+  const cell = many ? element("span") : link("", "value", pool, span.value);
+  cell.className = "cell s-" + span.state;
+  cell.title = words;
+  cell.setAttribute("aria-label", words);
+  if (many) {
+    cell.setAttribute("role", "img");
+    cell.style.flexBasis = 12 * (1 + Math.ceil(Math.log2(Number(span.count)))) + "px";
+  }
+  return cell;
 }
 
 // ---- The line of waiters ----
@@ -110,23 +134,41 @@ async function showLine(pool, still) {
     return;
   }
   const leases = waiting === null ? [] : waiting.leases;
-  leases.sort((a, b) => Number(a.created) - Number(b.created));
+  const left = Number(pool.waiting) - leases.length;
   $("line-box").hidden = leases.length === 0;
-  $("line").replaceChildren(...leases.map((lease) => {
-    const item = element("li");
-    item.append(link(lease.holder, "holder", lease.holder), " since " + momentAndDistance(lease.created));
-    return item;
-  }));
+  setText($("line-note"), left > 0 ? "the first " + count(leases.length) + " of " + count(pool.waiting) : count(leases.length));
+  const list = $("line");
+  while (list.children.length > leases.length) {
+    list.lastChild.remove();
+  }
+  leases.forEach((lease, i) => setNodes(list.children[i] || list.appendChild(element("li")),
+    link(lease.holder, "holder", lease.holder), " waits since ", when(lease.created), " with ", link(lease.lease, "lease", lease.lease),
+    ...(lease.deadline === null ? [] : [" and gives up ", when(lease.deadline)])));
 }
 
 export async function showPool(name, still) {
-  const pool = await get(pathOf("pools", name));
+  let pool;
+  try {
+    pool = await get(pathOf("pools", name));
+  } catch (error) {
+    if (error.status !== undefined && still()) { // there is none, or it is not for this user
+      $("pool-body").hidden = true;
+      buttons($("pool-act"), []);
+      setText($("pool-why"), error.message);
+    }
+    throw error;
+  }
   if (!still()) {
     return;
   }
+  $("pool-body").hidden = false;
   const known = poolKnown(pool);
   const rates = known.rates;
   const worry = trouble(known, pool);
+  const at = name.indexOf("@");
+  $("pool-links").hidden = false;
+  setNodes($("pool-links"), element("a", "", "Events of this pool"), ...(at > 0 ? [" · scope of ", link(name.slice(0, at), "pool", name.slice(0, at))] : []));
+  $("pool-links").firstChild.href = "#/events?" + new URLSearchParams({pool: name});
   poolBar.hidden = false;
   barShow(poolBar, pool);
   setText($("pool-why"), worry.why);
@@ -138,8 +180,8 @@ export async function showPool(name, still) {
     ["Ended", rates.short > 0 ? rate(rates.ended / rates.short) : "–"],
     ["Waiting", count(pool.waiting)],
     ["Excluded", count(pool.excluded)],
-    ["Next free by itself", momentAndDistance(pool.next_free)],
-    ...(pool.overdue_since ? [["Counts are older than", momentAndDistance(pool.overdue_since)]] : []),
+    ["Next free by itself", when(pool.next_free)],
+    ...(pool.overdue_since ? [["Counts are older than", when(pool.overdue_since)]] : []),
     ["Lease of a newcomer", Number(pool.effective_lease) > 0 ? duration(Number(pool.effective_lease))
       : pool.options.sticky === "yes" && Number(pool.options.lease) > 0 ? "0 s (force-zero)" : "no end"],
     ["Given in all", count(pool.allocated_total)],
@@ -162,11 +204,18 @@ export async function showPool(name, still) {
 
 // Another pool is shown: nothing of the one before stays.
 export function poolForget() {
-  historyOf = "";
+  mapPages = ["0"];
+  $("pool-body").hidden = $("pool-links").hidden = true;
+  historyForget();
+  $("line").replaceChildren();
   $("pool-map").dataset.key = "";
   $("pool-map").replaceChildren();
   $("map-box").hidden = $("line-box").hidden = true;
   poolBar.hidden = true;
+}
+
+export function historyForget() {
+  historyOf = "";
   for (const box of ["chart-used", "chart-flow", "chart-lease", "chart-rate"]) {
     $(box).replaceChildren();
   }

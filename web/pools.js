@@ -6,15 +6,16 @@ import {button, buttons} from "./act.js";
 import {createPool} from "./actions.js";
 import {get, pathOf, tryGet} from "./api.js";
 import {sparkline} from "./chart.js";
-import {$, STATES, count, duration, element, link, rate, setText, usedOf} from "./show.js";
+import {$, STATES, count, duration, element, legend, legendOf, link, rate, setText, usedOf} from "./show.js";
 
 const POOLS_PAGE = 100;
 const LOADED_MOST = 1000;
 const SCOPES_MOST = 100; // shown of one template
 const GROWTH_SECONDS = 180; // as the server's tenure_pool_exhaustion_seconds
+const GROWTH_WORDS = "3 minutes.";
 const SPARK = 60; // samples
 const SPARK_MS = 60000; // the server takes a sample each minute
-const SPARK_ASKED = 4; // histories asked for at each look, so that many pools do not flood the server
+const SPARK_ASKED = 5; // histories asked for at each look, so that many pools do not flood the server
 
 const pools = new Map(); // name -> what is known, and the row that shows it if it is shown
 const opened = new Map(); // templates whose scopes are shown -> the names of these
@@ -62,42 +63,48 @@ export function trouble(known, pool) {
     return {level: "", text: "–", why: "The server uses it for its sensors."};
   }
   if (Number(pool.size) > 0 && Number(pool.free) === 0) {
-    return {level: "bad", text: "now", why: "Nothing is free" + (waiting > 0 ? ", and " + count(waiting) + " wait." : ".")};
+    return {level: "bad", text: "now", why: "Nothing is free" + (waiting > 1 ? ", and " + count(waiting) + " wait."
+      : waiting > 0 ? ", and one waits." : ".")};
   }
   if (seconds < 600) {
-    return {level: "bad", text: duration(seconds), why: "Full in " + duration(seconds) + " at the rate of the last minutes."};
+    return {level: "bad", text: duration(seconds), why: "Full in " + duration(seconds) + " at the rate of the last " + GROWTH_WORDS};
   }
   if (seconds < 3600 || share >= 0.9) {
     return {level: "warn", text: seconds < 1e9 ? duration(seconds) : "–", why: seconds < 3600
-      ? "Full in " + duration(seconds) + " at the rate of the last minutes."
+      ? "Full in " + duration(seconds) + " at the rate of the last " + GROWTH_WORDS
       : Math.floor(100 * share) + " % are in use."};
   }
   return {level: "", text: seconds < 1e9 ? duration(seconds) : "–", why: ""};
 }
 
-// ---- The bar ----
+// ---- The bar: all values by state, and behind them those who wait, in at most a quarter of it ----
+
+const PARTS = [...STATES, "excluded", "waiting"];
 
 export function barMake() {
   const box = element("div");
   box.text = box.appendChild(element("div", "bar-text"));
   box.bar = box.appendChild(element("div", "bar"));
   box.bar.setAttribute("role", "img");
-  box.parts = [...STATES, "excluded"].map((state) => box.bar.appendChild(element("i", "s-" + state)));
+  box.parts = PARTS.map((state) => box.bar.appendChild(element("i", "s-" + state)));
   return box;
 }
 
 export function barShow(box, pool) {
   const size = Number(pool.size);
-  const whole = size + Number(pool.excluded);
+  const values = size + Number(pool.excluded);
+  const line = Math.min(Number(pool.waiting), values / 3);
+  const whole = values + line;
   const percent = size > 0 ? 100 * usedOf(pool) / size : 0;
-  const words = [...STATES, "excluded", "waiting"].filter((s) => Number(pool[s]) > 0)
+  const words = PARTS.filter((s) => Number(pool[s]) > 0)
     .map((s) => count(pool[s]) + " " + s);
   const figure = percent > 0 && percent < 10 ? percent.toFixed(1) : String(Math.floor(percent)); // 100 is full
   setText(box.text, figure + " % of " + count(pool.size)
     + (words.length > 0 ? ": " + words.join(", ") : ""));
   box.bar.setAttribute("aria-label", box.text.textContent);
-  [...STATES, "excluded"].forEach((state, i) => {
-    box.parts[i].style.width = (whole > 0 ? 100 * Number(pool[state]) / whole : 0) + "%";
+  PARTS.forEach((state, i) => {
+    const n = state === "waiting" ? line : Number(pool[state]);
+    box.parts[i].style.width = (whole > 0 ? 100 * n / whole : 0) + "%";
   });
 }
 
@@ -132,10 +139,11 @@ function poolRow(name) {
   };
   row.spark = element("td", "sparks");
   row.free = figure("free");
+  row.waiting = figure("waiting");
   row.given = figure("given");
   row.ended = figure("ended");
   row.full = figure("full in");
-  row.append(head, barCell, row.spark, row.free, row.given, row.ended, row.full);
+  row.append(head, barCell, row.spark, row.free, row.waiting, row.given, row.ended, row.full);
   return row;
 }
 
@@ -145,8 +153,8 @@ function sparkShow(known) {
   if (known.row.spark.dataset.key !== key) {
     known.row.spark.dataset.key = key;
     known.row.spark.replaceChildren(
-      sparkline(used, Number(known.pool.size), "Occupancy of the last hour"),
-      sparkline(given, Math.max(...given, 1), "New leases of the last hour"));
+      sparkline(used, Number(known.pool.size), "Occupancy, last hour"),
+      sparkline(given, Math.max(...given, 1), "New leases, last hour"));
   }
 }
 
@@ -156,6 +164,7 @@ function poolShow(known) {
   const worry = trouble(known, pool);
   barShow(row.bar, pool);
   setText(row.free, count(pool.free));
+  setText(row.waiting, count(pool.waiting));
   setText(row.given, perSecond(rates.given));
   setText(row.ended, perSecond(rates.ended));
   setText(row.full, worry.text);
@@ -171,6 +180,8 @@ const KEYS = {
   name: (known) => known.pool.pool,
   full: (known) => Number(known.pool.size) > 0 && known.pool.options.internal !== "yes" ? usedOf(known.pool) / Number(known.pool.size) : -1,
   free: (known) => Number(known.pool.free),
+  waiting: (known) => Number(known.pool.waiting),
+  hour: (known) => known.spark && known.spark.used.length > 0 ? known.spark.used[known.spark.used.length - 1] - known.spark.used[0] : 0,
   given: (known) => known.rates.given,
   ended: (known) => known.rates.ended,
   soon: (known) => -secondsToFull(known, known.pool),
@@ -188,7 +199,7 @@ function isFiltered() {
 
 // The server's word for the order, if it has this one.
 function serverSort() {
-  return {"name false": "name", "full true": "occupancy", "free false": "free"}[order.by + " " + order.down];
+  return {"name false": "name", "full true": "occupancy", "free false": "free", "waiting true": "waiting"}[order.by + " " + order.down];
 }
 
 // Rows that are where they belong are left alone; others are made, moved or removed.
@@ -233,6 +244,9 @@ function sortBy(key) {
 
 export function poolsStart(refresh) {
   changed = refresh;
+  legendOf($("legend"), "waiting");
+  const lines = $("legend").appendChild(element("span"));
+  legend(lines, [["active line", "occupancy"], ["reserved line", "new leases of the last hour"]]);
   for (const head of document.querySelectorAll("#pools thead button")) {
     head.addEventListener("click", () => sortBy(head.parentElement.dataset.sort));
   }
@@ -250,11 +264,16 @@ function poolSeen(pool) {
   known.pool = pool;
 }
 
-// Of those that are shown and whose history is not known, or old.
+// Of those that are shown and whose history is not known, or old: first of the rows on the screen.
 async function sparksAsk() {
   const now = Date.now();
-  const asked = [...pools.values()].filter((known) => known.row && known.row.isConnected
-    && !(known.spark && now - known.spark.at < SPARK_MS)).slice(0, SPARK_ASKED);
+  const missing = [...pools.values()].filter((known) => known.row && known.row.isConnected
+    && !(known.spark && now - known.spark.at < SPARK_MS));
+  const seen = missing.length > SPARK_ASKED ? missing.filter(({row}) => {
+    const {top, bottom} = row.getBoundingClientRect();
+    return bottom > 0 && top < innerHeight;
+  }) : [];
+  const asked = [...seen, ...missing.filter((known) => !seen.includes(known))].slice(0, SPARK_ASKED);
   await Promise.all(asked.map(async (known) => {
     const path = pathOf("pools", known.pool.pool, "history") + "?count=" + SPARK;
     const history = await tryGet(path) || {peak: [], given: []};

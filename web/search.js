@@ -1,17 +1,22 @@
-// Search as you type: pools, values, leases, holders by their beginning, sensors.
+// Search as you type: leases, pools, values with and without their pool, holders by their beginning, sensors.
 import {pathOf, tryGet} from "./api.js";
 import {matchOf} from "./pools.js";
-import {$, element, link} from "./show.js";
+import {$, element, link, timeOf} from "./show.js";
 
 const SHOWN = 6; // of each kind
 const PAUSE_MS = 150;
+const HOLDER_PAGES = 5; // of 100 leases, until enough holders are known
+const BARE_POOLS = 1000; // whose ranges are compared with a value that has no pool
+const BARE_ASKED = 8; // of them, those that are asked for it
 
 let turn = 0;
 let timer = null;
 
 function add(list, kind, text, why, ...path) {
   const a = link(text, ...path);
-  a.append(" ", element("span", "dim", why || kind));
+  const words = element("span", "dim");
+  words.append(...(Array.isArray(why) ? why : [why || kind]));
+  a.append(" ", words);
   a.setAttribute("role", "option");
   list.push(a);
 }
@@ -24,15 +29,68 @@ async function values(query, found) {
   const [pool, value] = [query.slice(0, slash), query.slice(slash + 1)];
   const known = await tryGet(pathOf("pools", pool, "values", value));
   if (known) {
-    add(found, "value", pool + "/" + value, known.lease ? known.state + ", " + known.holder : "value, " + known.state
-      + (known.last_holder ? ", last held by " + known.last_holder : ""), "value", pool, value);
+    const state = known.state === "available" ? "free" : known.state;
+    const before = known.last_ended ? ["; last held by ", element("bdi", "", known.last_holder), " until ", timeOf(known.last_ended)]
+      : known.lease ? [] : ["; not held before, as far as is known"];
+    add(found, "value", pool + "/" + value, known.lease ? ["value, " + state + ", ", element("bdi", "", known.holder)]
+      : ["value, " + state, ...before], "value", pool, value);
   }
 }
 
 async function holders(query, found) {
-  const page = await tryGet("/v1/leases?" + new URLSearchParams({prefix: query, count: 100}));
-  const names = page === null ? [] : [...new Set(page.leases.map((lease) => lease.holder))];
-  names.slice(0, SHOWN).forEach((name) => add(found, "holder", name, "", "holder", name));
+  const names = new Set();
+  let cursor = "0";
+  for (let i = 0; i < HOLDER_PAGES && names.size < SHOWN; i++) {
+    const page = await tryGet("/v1/leases?" + new URLSearchParams({prefix: query, count: 100, cursor}));
+    (page === null ? [] : page.leases).forEach((lease) => names.add(lease.holder));
+    cursor = page === null ? "0" : String(page.cursor);
+    if (cursor === "0") {
+      break;
+    }
+  }
+  [...names].sort((a, b) => a.length - b.length).slice(0, SHOWN).forEach((name) => add(found, "holder", name, "", "holder", name));
+}
+
+// A lease by its id.
+async function leases(query, found) {
+  const lease = /^\d+-\d+$/.test(query) ? await tryGet(pathOf("leases", query)) : null;
+  if (lease) {
+    add(found, "lease", query, ["lease, " + lease.state + ", ", element("bdi", "", lease.holder)], "lease", query);
+  }
+}
+
+// A value without its pool, such as an address that somebody has read in a log: looked up in the ranges that have it, and
+// in sets.
+async function bareValues(query, found) {
+  if (query.includes("/") || query.length < 2) {
+    return;
+  }
+  const page = await tryGet("/v1/pools?" + new URLSearchParams({sort: "occupancy", count: BARE_POOLS, scopes: "no"}));
+  const names = (page === null ? [] : page.pools).filter((pool) => mayHave(pool.options, query)).map((pool) => pool.pool);
+  await Promise.all(names.slice(0, BARE_ASKED).map((name) => values(name + "/" + query, found)));
+  found.splice(SHOWN);
+}
+
+function mayHave({kind, format, lo, hi, internal}, text) {
+  if (internal === "yes") {
+    return false;
+  }
+  if (kind === "set") {
+    return /[a-z]/i.test(text);
+  }
+  const [value, first, last] = [text, lo, hi].map((each) => numberOf(each, format));
+  return value !== null && value >= first && value <= last;
+}
+
+// The number that a text means in the format of a pool; null: none.
+function numberOf(text, format) {
+  const shapes = {dec: /^\d{1,20}$/, hex: /^(0x)?[0-9a-f]{1,16}$/i, mac: /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i,
+    ipv4: /^(\d{1,3}\.){3}\d{1,3}$/};
+  if (!shapes[format].test(text)) {
+    return null;
+  }
+  return format === "dec" ? BigInt(text) : format === "ipv4" ? BigInt(text.split(".").reduce((sum, part) => sum * 256 + Number(part), 0))
+    : BigInt("0x" + text.replace(/^0x|:/gi, ""));
 }
 
 async function sensors(query, found) {
@@ -52,16 +110,13 @@ async function pools(query, found) {
 
 async function look(query) {
   const mine = ++turn;
-  const kinds = [[], [], [], [], []];
-  if (/^\d+-\d+$/.test(query)) {
-    add(kinds[0], "lease", query, "", "lease", query);
-  }
-  await Promise.allSettled([pools(query, kinds[1]), values(query, kinds[2]), holders(query, kinds[3]), sensors(query, kinds[4])]);
+  const kinds = [[], [], [], [], [], []];
+  await Promise.allSettled([leases, pools, values, bareValues, holders, sensors].map((find, i) => find(query, kinds[i])));
   if (mine === turn) {
     const found = kinds.flat();
-    $("found").replaceChildren(...found);
-    $("found").hidden = found.length === 0;
-    $("query").setAttribute("aria-expanded", String(found.length > 0));
+    $("found").replaceChildren(...(found.length > 0 ? found : [element("p", "dim", "Nothing begins with this. Enter looks further.")]));
+    $("found").hidden = false;
+    $("query").setAttribute("aria-expanded", "true");
   }
 }
 

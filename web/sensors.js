@@ -1,9 +1,9 @@
 // Sensors: which there are, which run, why, and how they fare; and one of them with its output.
 import {button, buttons} from "./act.js";
-import {ruleAct, ruleAdd, sensorAct, sensorAdd, sensorDelete} from "./actions.js";
+import {ruleAct, ruleAdd, sensorAct, sensorAdd, sensorChange, sensorDelete} from "./actions.js";
 import {get, mayDo, pathOf, tryGet} from "./api.js";
 import {showLife} from "./events.js";
-import {$, count, duration, element, factsShow, link, momentAndDistance, setText} from "./show.js";
+import {$, count, duration, element, factsShow, link, plain, setText, when} from "./show.js";
 
 const PAGE = 1000; // as many as are shown
 const LOG_KEPT = 65536; // characters
@@ -43,12 +43,19 @@ function whyOf(sensor) {
     return "Nothing proves that its last run is dead. Check it, then reset the sensor. " + said;
   }
   if (sensor.state === "error") {
-    return "It failed " + count(sensor.failures) + " times in a row and is not tried again until you reset it: " + said;
+    return "It failed " + (Number(sensor.failures) === 1 ? "once" : count(sensor.failures) + " times in a row") + " and is not tried again until you reset it: " + said;
   }
   if (sensor.state === "backoff") {
     return "It failed and is tried again in " + duration(Number(sensor.next_in_ms) / 1000) + ": " + said;
   }
-  return "";
+  if (!sensor.enabled) {
+    return "It is disabled: no rule starts it.";
+  }
+  return sensor.pid || Number(sensor.active_rules) > 0 ? "" : "No enabled rule wants it.";
+}
+
+function levelOf(sensor) {
+  return isBad(sensor) ? (sensor.state === "backoff" ? "warn" : "bad") : "";
 }
 
 function rowShow(row, sensor) {
@@ -56,6 +63,7 @@ function rowShow(row, sensor) {
   setText(cells.state, stateOf(sensor));
   cells.state.classList.toggle("soon", isBad(sensor));
   setText(row.why, whyOf(sensor));
+  row.dataset.level = levelOf(sensor);
   setText(cells.trigger, sensor.trigger);
   setText(cells.rules, count(sensor.active_rules));
   setText(cells.pid, sensor.pid ? String(sensor.pid) : "–");
@@ -83,8 +91,8 @@ export async function showSensors() {
   $("sensors-box").hidden = rows.size === 0;
   buttons($("sensors-act"), [button("Add a sensor …", "admin", sensorAdd),
     button("Add a rule …", "operator", () => ruleAdd(""))]);
-  setText($("sensors-note"), rows.size === 0 ? "There are none: see tenure help sensor set"
-    : count(rows.size) + (String(reply.cursor) !== "0" ? " shown, there are more" : ""));
+  $("sensors-empty").hidden = rows.size > 0;
+  setText($("sensors-note"), rows.size === 0 ? "" : count(rows.size) + (String(reply.cursor) !== "0" ? " shown, there are more" : ""));
 }
 
 // ---- One sensor ----
@@ -111,12 +119,14 @@ async function showLog(ref, still) {
   logPosition = page.next;
   const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
   if (page.output !== "") {
-    box.textContent = (box.textContent + page.output).slice(-LOG_KEPT);
+    const output = page.output.replaceAll("\t", "    ").replace(/\x1b\[[0-9;]*m|\r/g, "");
+    box.textContent = (box.textContent + plain(output)).slice(-LOG_KEPT);
     if (atEnd) {
       box.scrollTop = box.scrollHeight;
     }
   }
-  setText($("sensor-log-note"), box.textContent === "" ? "No output yet." : "");
+  setText($("sensor-log-note"), box.textContent === "" ? "No output yet."
+    : atEnd ? "the newest lines, as they come" : "scroll to the end to follow it");
   if (page.more) {
     await showLog(ref, still);
   }
@@ -148,7 +158,7 @@ async function showRules(trigger, still) {
   list.dataset.key = trigger + key;
   list.replaceChildren(...found.map((rule) => {
     const item = element("li");
-    item.append(rule.id + (rule.enabled ? " " : " (disabled) "),
+    item.append(element("bdi", "", rule.id), rule.enabled ? " " : " (disabled) ",
       ...[button(rule.enabled ? "Disable …" : "Enable …", "operator", () => ruleAct(rule.id, rule.enabled ? "disable" : "enable")),
         button("Delete …", "operator", () => ruleAct(rule.id, "delete"))].filter((e) => e));
     return item;
@@ -164,6 +174,7 @@ export async function showSensor(ref, still) {
   const exit = status.last_exit_signal ? "signal " + status.last_exit_signal
     : status.last_exit_code !== null ? "code " + status.last_exit_code : "–";
   setText($("sensor-why"), whyOf(status));
+  $("sensor-why").className = {bad: "soon", warn: "warned"}[levelOf(status)] || "dim";
   factsShow($("sensor-facts"), [
     ["State", stateOf(status)],
     ["Trigger", status.trigger],
@@ -171,7 +182,7 @@ export async function showSensor(ref, still) {
     ["Process", status.pid ? String(status.pid) : "–"],
     ["Proof of death by", status.proof || "–"],
     ["Lease", status.lease ? link(status.lease, "lease", status.lease) : "–"],
-    ["Runs since", momentAndDistance(status.started)],
+    ["Runs since", when(status.started)],
     ["Next start in", status.next_in_ms ? duration(Number(status.next_in_ms) / 1000) : "–"],
     ["Starts", count(status.starts)],
     ["Crashes", count(status.crashes)],
@@ -181,15 +192,21 @@ export async function showSensor(ref, still) {
     ["Last error", status.last_error || "–", true],
     ...(info && info.spec ? [["Description", element("pre", "", JSON.stringify(info.spec, null, 2)), true]] : []),
   ]);
+  const wanted = Number(status.active_rules) > 0;
   buttons($("sensor-act"), [
-    button("Restart …", "operator", () => sensorAct(ref, "restart", "The run is stopped and started again, with a new token.")),
-    button("Reset …", "operator", () => sensorAct(ref, "reset",
+    !status.enabled && button("Start (enable) …", "operator", () => sensorAct(ref, "enable", wanted
+      ? "It is enabled, and started for its " + count(status.active_rules) + " enabled rules."
+      : "It is enabled. It runs as soon as an enabled rule wants " + status.trigger + ".")),
+    status.enabled && !wanted && button("Start …", "operator", () => ruleAdd(status.trigger, "page." + ref)),
+    status.enabled && button("Stop (disable) …", "operator", () => sensorAct(ref, "disable",
+      (status.pid ? "The run is stopped, and no rule" : "No rule") + " starts it until it is enabled.")),
+    status.pid && button("Restart …", "operator", () => sensorAct(ref, "restart", "The run is stopped and started again, with a new token.")),
+    isBad(status) && button("Reset …", "operator", () => sensorAct(ref, "reset",
       "Its failures are forgotten and it is tried again at once. If its run is unproven, you confirm that it is dead.")),
-    status.enabled ? button("Disable …", "operator", () => sensorAct(ref, "disable", "The run is stopped, and no rule starts it."))
-      : button("Enable …", "operator", () => sensorAct(ref, "enable", "Rules start it again.")),
     button("Add a rule …", "operator", () => ruleAdd(status.trigger)),
+    info && info.spec && button("Change …", "admin", () => sensorChange(ref, status.trigger, info.spec, !status.enabled)),
     button("Delete …", "operator", () => sensorDelete(ref, status)),
   ]);
-  showLife("sensor-life", {kind: "sensor.", text: ref}, still);
+  showLife("sensor-life", {kind: "sensor.", text: ref}, still, 0, (event) => event.name === ref);
   await Promise.all([showRules(status.trigger, still), showLog(ref, still)]);
 }

@@ -3,27 +3,60 @@
 
 export const $ = (id) => document.getElementById(id);
 
+// Characters that are not to be seen, or that turn what follows them around, as a sign of their own: a holder that is
+// named with them must not pass for another, nor change the words after it.
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+export function plain(text) {
+  return String(text).replace(UNSEEN, (sign) => sign === "\n" ? sign
+    : "⟨" + sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟩");
+}
+
 export function element(name, className, text) {
   const e = document.createElement(name);
   if (className) {
     e.className = className;
   }
   if (text !== undefined) {
-    e.textContent = text;
+    e.textContent = plain(text);
   }
   return e;
 }
 
+// A name from outside, whose letters go their own way, whatever stands around it.
+function isolated(text) {
+  return element("bdi", "", text);
+}
+
 export function link(text, ...path) {
-  const a = element("a", "", text);
+  const a = element("a");
+  a.append(isolated(text));
   a.href = "#/" + path.map(encodeURIComponent).join("/");
   return a;
 }
 
 // Only if it changes: who selects text or uses a screen reader is left in peace.
 export function setText(e, text) {
-  if (e.textContent !== text) {
-    e.textContent = text;
+  const shown = plain(text);
+  if (e.textContent !== shown) {
+    e.textContent = shown;
+  }
+}
+
+// What a node says: its text and links, and of a time the moment, not how long ago that is.
+function meaning(node) {
+  return node.nodeType === Node.TEXT_NODE ? node.data : node.dataset && node.dataset.at ? "@" + node.dataset.at
+    : [node.getAttribute("href") || "", ...[...node.childNodes].map(meaning)].join("\u001f");
+}
+
+// The same for words, links and times in a row.
+export function setNodes(e, ...nodes) {
+  const box = element("span");
+  box.append(...nodes.map((node) => node instanceof Node ? node : document.createTextNode(plain(node))));
+  const now = meaning(box);
+  if (e.meaning !== now || e.childNodes.length === 0) {
+    e.meaning = now;
+    e.replaceChildren(...box.childNodes);
   }
 }
 
@@ -49,6 +82,9 @@ export function count(value) {
 export function duration(seconds) {
   if (!isFinite(seconds)) {
     return "–";
+  }
+  if (seconds === 0) {
+    return "0 s";
   }
   if (seconds < 0.001) {
     return Math.round(seconds * 1e6) + " µs";
@@ -93,16 +129,33 @@ function distance(ms) {
   return seconds >= 0 ? "in " + duration(Math.max(seconds, 1)) : duration(Math.max(-seconds, 1)) + " ago";
 }
 
-export function momentAndDistance(ms) {
-  return ms === null || ms === undefined || ms === "" || isNaN(ms) ? "–" : moment(ms) + " (" + distance(ms) + ")";
+// "in 40 s", with the moment when one points at it; timesTick keeps it true.
+export function timeOf(ms) {
+  const time = element("time", "", distance(ms));
+  const date = new Date(Number(ms));
+  time.dateTime = date.toISOString();
+  time.title = date.toLocaleString() + " (" + time.dateTime + ")";
+  time.dataset.at = String(ms);
+  return time;
 }
 
-// "ports/1, 2, gpus/a and 3 more": the pool only where it changes; `total` may be more than are known.
-export function valuesText(values, pools, most, total) {
-  const words = values.slice(0, most).map((value, i) =>
-    i > 0 && pools[i] === pools[i - 1] ? value : pools[i] + "/" + value);
-  const left = total - words.length;
-  return words.join(", ") + (left > 0 ? " and " + count(left) + " more" : "");
+// The same, and the moment beside it.
+export function when(ms) {
+  if (ms === null || ms === undefined || ms === "" || isNaN(ms)) {
+    return "–";
+  }
+  const both = element("span");
+  both.append(timeOf(ms), " ", element("span", "dim", moment(ms)));
+  return both;
+}
+
+export function timesTick() {
+  for (const time of document.querySelectorAll("time[data-at]")) {
+    const words = distance(time.dataset.at);
+    if (time.firstChild.data !== words) {
+      time.firstChild.data = words; // no new nodes, each second
+    }
+  }
 }
 
 // ---- Facts: a list of names and values ----
@@ -118,13 +171,32 @@ export function factsShow(list, rows) {
   }
   rows.forEach(([name, value, whole], i) => {
     const [title, data] = list.children[i].children;
-    const node = value instanceof Node ? value : document.createTextNode(String(value));
     list.children[i].className = whole ? "whole" : "";
     setText(title, name);
-    if (data.textContent !== node.textContent || data.childNodes.length === 0) {
-      data.replaceChildren(node);
-    }
+    setNodes(data, value);
   });
+}
+
+// What colors mean: a color and its name stay together.
+export function legend(box, pairs) {
+  box.replaceChildren(...pairs.map(([style, name]) => {
+    const both = element("span");
+    both.append(element("span", "key s-" + style), name);
+    return both;
+  }));
+}
+
+export function legendOf(box, ...more) {
+  legend(box, [...STATES, "excluded", ...more].map((state) => [state === "free" ? "available" : state, state]));
+}
+
+// As a file for whoever asked for it.
+export function save(name, text, type) {
+  const a = element("a");
+  a.href = URL.createObjectURL(new Blob([text], {type}));
+  a.download = name;
+  a.click();
+  URL.revokeObjectURL(a.href);
 }
 
 export function many(nodes) {

@@ -194,7 +194,7 @@ class Page(Case):
 
     def test_sensors_and_how_they_fare(self):
         self.show("#/sensors")
-        self.see("#sensors-note", "There are none")
+        self.see("#sensors-empty", "No sensors yet")
         self.do("SENSOR", "SET", "watcher", "t", json.dumps({"command": ["/bin/sleep", "1000"],
                                                              "settle_seconds": 0}))
         self.see("#sensors", "stopped")
@@ -207,7 +207,7 @@ class Page(Case):
         self.see("#sensors", "is not tried again until you reset it: cannot start it")
         self.do("SENSOR", "DELETE", "broken")
         self.do("SENSOR", "DELETE", "watcher")
-        self.see("#sensors-note", "There are none")
+        self.see("#sensors-empty", "No sensors yet")
 
     def test_pools_come_in_pages_and_are_found_by_name(self):
         server = Server()
@@ -329,7 +329,7 @@ class Page(Case):
             thread.start()
             self.show("#/pool/seen")
             self.see("#line", "second")
-            self.see("#pool-why", "Nothing is free, and 1 wait.")
+            self.see("#pool-why", "Nothing is free, and one waits.")
             self.assertEqual(self.browser.value("[...document.querySelectorAll('#pool-map .cell')]"
                                                 ".map(c => c.title).join('; ')"),
                              "1: active, first; 2: excluded; 3: active, first")
@@ -383,7 +383,7 @@ class Page(Case):
         self.show("")
         self.see("#pools", "sought")
         for text, found in (("soug", "sought"), ("sought/1", "active, finder/of/things"),
-                            ("sought/9", "value, available"), ("finder/", "finder/of/things")):
+                            ("sought/9", "value, free"), ("finder/", "finder/of/things")):
             self.fill("#query", text)
             self.see("#found", found)
         self.browser.value("document.querySelector('#found a').click()")
@@ -546,7 +546,7 @@ class Page(Case):
 
     def test_health(self):
         self.show("#/health")
-        self.see("#health-facts", "Table leases")
+        self.see("#health-tables", "leases")
         self.see("#health-sync", "≤")
 
     def test_a_sensor_says_why_and_shows_its_output(self):
@@ -563,8 +563,8 @@ class Page(Case):
         self.see("#sensor-rules", "because")
         self.see("#sensor-log", "hello from the sensor")
         self.see("#sensor-life", "sensor.started")
-        self.press("Disable …")
-        self.see("#act", "The run is stopped, and no rule starts it.")
+        self.press("Stop (disable) …")
+        self.see("#act", "The run is stopped, and no rule starts it until it is enabled.")
         self.browser.value("[...document.querySelectorAll('#act-go')][0].click()")
         self.see("#act-result", "Done")
         self.see("#sensor-facts", "disabled")
