@@ -1,12 +1,12 @@
-// Acting: a dialog that says what will happen and shows the command that does the same, then the result.
+// Actions: a dialog that describes the action and shows the equivalent command, then the result.
 import {mayDo, send} from "./api.js";
 import {$, element, link, plain, setText} from "./show.js";
 
-let action = null; // the one that is asked about
-let sent = {request: "", key: ""}; // the last request without an answer: a repeat has its key
+let action = null; // the action that the dialog asks about
+let sent = {request: "", key: ""}; // the last request without an answer: a repeat uses its key
 let after = () => {};
 
-// Called when something was done, to show it.
+// `call` is called after an action, to show its result.
 export function whenDone(call) {
   after = call;
 }
@@ -98,7 +98,7 @@ export function act(wanted) {
   $("act").showModal();
 }
 
-// The key of a request: the same for a repeat after no answer came, a new one for every other.
+// The key of a request: a repeat after a missing answer has the same key, any other request a new one.
 function keyOf(request) {
   const text = JSON.stringify(request);
   if (sent.request !== text) {
@@ -155,7 +155,7 @@ export function actStart() {
   addEventListener("hashchange", () => $("act").close());
 }
 
-// A button for those who may press it; null for the others. The server judges again.
+// A button, or null for users who may not use it. The server checks again.
 export function button(text, role, wanted) {
   if (!mayDo(role)) {
     return null;
@@ -167,7 +167,7 @@ export function button(text, role, wanted) {
   return e;
 }
 
-// Puts the buttons of a view into their place. Those that are there stay, and act on what is shown now.
+// Puts the buttons of a view into their place. Existing buttons stay, and act on what is shown now.
 export function buttons(box, list) {
   const there = list.filter((e) => e);
   const key = there.map((e) => e.textContent).join("|");

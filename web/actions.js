@@ -1,10 +1,10 @@
-// What can be done from the page: each action with its words, its command and its request.
+// The actions of the page: each with its text, its command and its request.
 import {pathOf} from "./api.js";
 import {count, usedOf} from "./show.js";
 
 const REASON = {name: "reason", label: "Reason, for the history", hint: "optional"};
 
-// Leaves out what was not filled in.
+// Leaves out empty fields.
 function given(fields) {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== "" && value !== false));
 }

@@ -1,17 +1,17 @@
-// The server: reading from it, writing to it, who we are, and whether it answers.
+// The server: reads, writes, the current user, and whether the server answers.
 import {$, setText} from "./show.js";
 
-const CREDENTIALS = "tenure-credentials"; // in the storage of this tab, which ends with it
+const CREDENTIALS = "tenure-credentials"; // in the storage of this tab, which is deleted with the tab
 const RANKS = ["none", "reader", "holder", "operator", "admin"];
 
 const PATIENCE_MS = 15000; // for an answer
-const SILENCE_MS = 40000; // of a stream, which says something every 15 seconds
+const SILENCE_MS = 40000; // of a stream, which sends something every 15 seconds
 
 let away = false;
-let me = null; // what WHOAMI says; null: not asked yet
+let me = null; // the reply of WHOAMI; null: not asked yet
 let onRefused = () => {};
 
-// Called when the server wants a user and a secret, or refuses the ones that were given.
+// Called when the server requires a user and a secret, or refuses the given ones.
 export function whenRefused(call) {
   onRefused = call;
 }
@@ -52,7 +52,7 @@ async function problemOf(response) {
   try {
     problem = await response.json();
   } catch (error) {
-    // A proxy's own words: the status has to do.
+    // The body is a proxy's own text: only the status is usable.
   }
   const error = new Error(problem.detail || problem.title || response.statusText);
   error.status = response.status;
@@ -60,8 +60,8 @@ async function problemOf(response) {
   return error;
 }
 
-// A node that follows sends writes to the owner of the log, which is another origin: a browser may not follow. So the
-// error has the address of the same view on the owner's page, if the owner is known.
+// A follower redirects writes to the owner of the log, which is another origin: a browser may not follow the
+// redirect. So the error has the address of the same view on the owner's page, if the owner is known.
 async function elsewhere() {
   const error = new Error("This node follows the owner of the log, which alone can do this.");
   error.status = 307;
@@ -69,7 +69,7 @@ async function elsewhere() {
   return error;
 }
 
-// The address of this view on the page of the node that owns the log; null: it is this node, or no node.
+// The address of this view on the page of the node that owns the log; null: this node owns it, or no node does.
 export async function ownerPage() {
   const {nodes} = await get("/v1/cluster/nodes");
   const owner = nodes.find((node) => node.role === "owner" && !node.self);
@@ -81,8 +81,8 @@ export async function ownerPage() {
   return known ? origin + (origin.endsWith("/") ? "" : "/") + location.hash : null;
 }
 
-// Without the browser's own credentials: its dialog would hide ours. A refusal of credentials that are no
-// longer ours says nothing.
+// Sends a request without the browser's own credentials: its dialog would hide ours. A refusal of credentials
+// that have been replaced meanwhile is ignored.
 async function ask(path, options) {
   const sentAs = sessionStorage.getItem(CREDENTIALS);
   let response;
@@ -109,16 +109,16 @@ async function ask(path, options) {
   return response;
 }
 
-// A refusal is an Error with `status`; a server that is not there one without.
+// A refusal is an Error with `status`; an unreachable server is an Error without it.
 export async function get(path, type) {
-  // A node that follows the owner of the log shows what it has: a browser may not follow the way to the owner.
+  // A follower shows its own state: a browser may not follow a redirect to the owner.
   const response = await ask(path, {
     headers: headers({Accept: type || "application/json", "Tenure-Read": "stale"}),
   });
   return type ? response.text() : response.json();
 }
 
-// null instead of a refusal.
+// As get, but null instead of a refusal.
 export async function tryGet(path) {
   try {
     return await get(path);
@@ -130,7 +130,7 @@ export async function tryGet(path) {
   }
 }
 
-// `key`: a repeat of the same request with the same key does nothing twice.
+// `key`: a repeat of the same request with the same key has no second effect.
 export async function send(method, path, body, key) {
   const more = {"Idempotency-Key": key, ...(body !== undefined && {"Content-Type": "application/json"})};
   const response = await ask(path, {
@@ -141,7 +141,7 @@ export async function send(method, path, body, key) {
   return response.json();
 }
 
-// Server-sent events. Calls seen(kind, data) for each; returns when the stream has ended or is silent.
+// Server-sent events. Calls seen(kind, data) for each event; returns when the stream has ended or is silent.
 export async function listen(path, control, opened, seen) {
   let quiet = setTimeout(() => control.abort(), SILENCE_MS);
   try {
@@ -179,9 +179,9 @@ async function listenTo(path, signal, opened, seen, heard) {
   }
 }
 
-// ---- Who we are ----
+// ---- The current user ----
 
-// {name, role}; asked again until the server has said it.
+// {name, role}; asked again until the server has answered.
 export async function whoAmI() {
   if (me === null) {
     me = await get("/v1/whoami");

@@ -1,4 +1,4 @@
-// The page: where it is, what it shows, and that this is fresh.
+// The page: its address, its view, and regular refreshes.
 import {actStart, whenDone} from "./act.js";
 import {eventsFilter, eventsOpen, eventsShow, eventsStart, eventsStop, lifeForget} from "./events.js";
 import {showHealth, showHealthView} from "./health.js";
@@ -16,7 +16,7 @@ const TYPING_MS = 150;
 
 let filtering = null;
 
-// ---- Where we are: #/, #/pool/NAME, #/value/POOL/VALUE, #/lease/ID, #/holder/NAME, #/sensor/REF, #/find/WORDS,
+// ---- The address: #/, #/pool/NAME, #/value/POOL/VALUE, #/lease/ID, #/holder/NAME, #/sensor/REF, #/find/WORDS,
 // #/sensors, #/events?kind=lease.&pool=NAME, #/health ----
 
 const OF_ONE = ["pool", "value", "lease", "holder", "sensor", "find"];
@@ -24,14 +24,14 @@ const OTHERS = ["sensors", "events", "health"];
 const TITLES = {pool: "", value: "", lease: "Lease ", holder: "", sensor: ""};
 
 let view = "pools";
-let of = ""; // what it shows
-let value = ""; // of the pool
+let of = ""; // name or id of the object that the view shows
+let value = ""; // value of the pool
 
 function partsOf(hash) {
   try {
     return hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
   } catch (error) {
-    return [""]; // not something that this page wrote
+    return [""]; // not an address that this page makes
   }
 }
 
@@ -122,7 +122,7 @@ function failed(error) {
       sensor: "sensor-why", lease: "lease-note"};
     setText($(notes[view] || "find-note"), error.message);
   } else if (!/fetch|network/i.test(error.message) && !["AbortError", "TimeoutError", "SyntaxError"].includes(error.name)) {
-    console.error(error); // a mistake of this page
+    console.error(error); // an error in this page
   }
 }
 
@@ -170,7 +170,7 @@ async function refresh() {
 
 // ---- Keys ----
 
-// The rows of the tables that are to be seen, by their links.
+// Moves through the visible rows of the tables, by their links.
 function rowsWalk(step) {
   const links = [...document.querySelectorAll("main tbody th a, main .found a")].filter((a) => a.getClientRects().length > 0);
   const at = links.indexOf(document.activeElement);

@@ -201,7 +201,7 @@ export function chartShow(box, chart) {
   box.replaceChildren(figure);
 }
 
-// A line without words; `most` is the top of its scale.
+// A line without text; `most` is the top of its scale.
 export function sparkline(values, most, words) {
   const root = svg("svg", {viewBox: "0 0 80 20", class: "spark", role: "img", "aria-label": words,
     preserveAspectRatio: "none"});

@@ -1,14 +1,14 @@
-// Events as they happen, after the last ones that did; and the life of a lease, a value or a holder.
+// The last events and new ones as they happen; and the life of a lease, a value or a holder.
 import {get, listen} from "./api.js";
 import {$, count, duration, element, link, moment, save, setText, timeOf} from "./show.js";
 
 const EVENTS_KEPT = 200;
 const EVENTS_BEFORE = 50; // shown at the beginning
-const EVENT_VALUES = 3; // shown of one that is about many
-const LIFE_PAGES = 8; // pages that one look at a life asks for; the next look continues
-const LIFE_STEP = 2000; // log positions that the first look goes back; each later one goes back further
+const EVENT_VALUES = 3; // shown of an event about many values
+const LIFE_PAGES = 8; // pages that one search of a life requests; the next search continues
+const LIFE_STEP = 2000; // log positions that the first search goes back; each later one goes back further
 const LIFE_LINES = 100;
-const PAGES = 40; // of other looks
+const PAGES = 40; // pages of other searches
 const RETRY_MS = 3000;
 const KINDS = ["lease.reserved", "lease.active", "lease.returned", "lease.offline", "lease.rekeyed",
   "lease.revoking", "lease.released", "lease.expired", "lease.revoked", "value.cooled",
@@ -20,9 +20,9 @@ const KINDS = ["lease.reserved", "lease.active", "lease.returned", "lease.offlin
 const ENDS = new Set(["lease.offline", "lease.revoking", "lease.expired", "lease.revoked",
   "sensor.crashed", "sensor.error", "sensor.start_failed"]);
 
-let stream = null; // of the open connection
+let stream = null; // controls the open connection
 let paused = false;
-let last = null; // the id of the last event that is shown: to go on after a pause
+let last = null; // the id of the last event shown: from there a pause ends
 let shown = []; // newest first, for export
 
 // What the supervisor says about a run.
@@ -111,8 +111,8 @@ function page(filter, more) {
   return get("/v1/events?" + new URLSearchParams({...filter, format: "json", ...more}));
 }
 
-// The last ones, so that the list does not begin empty, and the id to go on after. Filters may leave few
-// of the last positions: it looks further back, in growing steps.
+// The last events, so that the list does not begin empty, and the id after which to continue. Filters may leave
+// few of the last positions: then the search goes further back, in growing steps.
 async function eventsBefore(filter) {
   const {newest, oldest} = await page({}, {count: 1});
   const end = newest ? Number(newest.split(".")[0]) : 0;
@@ -142,7 +142,7 @@ async function pagesAfter(filter, after) {
 
 let turn = 0; // a later call overtakes an earlier one
 
-// A page that nobody sees keeps no connection: a browser has six for all pages of one server.
+// A hidden page keeps no connection: a browser has six for all pages of one server.
 export function eventsStop() {
   turn++;
   if (stream) {
@@ -162,7 +162,7 @@ export async function eventsOpen() {
   await eventsGoOn();
 }
 
-// The page is hidden or seen again: what happened meanwhile is shown, too.
+// The page is hidden or visible again: events of the time in between are shown, too.
 export function eventsShow() {
   eventsStop();
   eventsGoOn();
@@ -214,7 +214,7 @@ async function eventsListen(filter, mine) {
 
 // ---- What the buttons do ----
 
-// Going on shows what happened meanwhile: nothing is skipped.
+// After a pause, the events of the time in between are shown: none is skipped.
 export function eventsPause() {
   paused = !paused;
   $("event-pause").setAttribute("aria-pressed", String(paused));
@@ -224,7 +224,7 @@ export function eventsPause() {
   eventsGoOn();
 }
 
-// The first position whose event is not earlier, by halving: positions grow with time.
+// The first position whose event is not earlier, by binary search: positions grow with time.
 async function positionAt(ms) {
   const {newest, oldest} = await page({}, {count: 1});
   let low = oldest ? Number(oldest.split(".")[0]) - 1 : 0;
@@ -279,11 +279,11 @@ export function eventsStart() {
   $("event-export").addEventListener("click", eventsExport);
 }
 
-// ---- A life: all that is retained about one lease, value or holder, newest first ----
+// ---- A life: all retained events about one lease, value or holder, newest first ----
 //
 // The server reads events forward only, so a life is searched backward in windows of log positions, each larger than
-// the one before. One look asks for a bounded number of pages; the next refresh continues, until LIFE_LINES are found
-// or the oldest retained event is reached. What happens meanwhile is added on top.
+// the one before. One search requests a bounded number of pages; the next refresh continues, until LIFE_LINES are
+// found or the oldest retained event is reached. New events are added on top.
 
 const lives = new Map(); // the list -> {key, next, low, step, oldest, found, looking}
 
@@ -302,7 +302,7 @@ export function showLife(id, filter, still, birth, wanted = () => true) {
   });
 }
 
-// Events of the window above `low`, up to and with the position `high`; `end`: the id up to which was looked.
+// Events of the window above `low`, up to and including the position `high`; `end`: the last id searched.
 async function windowOf(filter, low, high, budget, wanted) {
   const events = [];
   let after = low + ".4294967295";
@@ -337,7 +337,7 @@ async function lifeLook(id, life, filter, still, birth) {
     const low = Math.max(life.low - life.step, life.oldest);
     const {events, whole} = await windowOf(filter, low, life.low, budget, life.wanted);
     if (!whole) {
-      life.step = Math.max(Math.floor(life.step / 4), 500); // too many events for one look
+      life.step = Math.max(Math.floor(life.step / 4), 500); // too many events for one search
       break;
     }
     if (still()) {

@@ -1,4 +1,4 @@
-// How the server is, from its metrics.
+// The health of the server, from its metrics.
 import {get, ownerPage, tryGet} from "./api.js";
 import {$, bytes, count, duration, element, factsShow, rate, setText, when} from "./show.js";
 
@@ -36,7 +36,7 @@ function sumOf(samples, prefix) {
   return sum;
 }
 
-// Buckets of a histogram that has no labels: [[upper bound, count], ...], each bucket for itself.
+// Buckets of a histogram without labels: [[upper bound, count], ...]; the counts are not cumulative.
 function buckets(samples, name) {
   const found = [];
   let before = 0;
@@ -70,9 +70,9 @@ function histogramShow(table, rows, unit) {
   table.replaceChildren(body);
 }
 
-let last = null; // the samples of the last look
+let last = null; // the samples of the last refresh
 
-// The view of its own: all that the tiles have no room for.
+// The health view: everything that the tiles have no room for.
 export async function showHealthView(still) {
   const nodes = await tryGet("/v1/cluster/nodes");
   if (!still() || last === null) {
@@ -127,7 +127,7 @@ export async function showHealthView(still) {
   }
 }
 
-// A node that follows shows what it has; acting is for the owner's page.
+// A follower shows its own state; actions need the owner's page.
 async function showFollower(follows) {
   const banner = $("follows");
   const page = follows ? await ownerPage().catch(() => null) : null;

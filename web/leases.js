@@ -37,7 +37,7 @@ function leaseTable(box, leases) {
   const ids = leases.map((lease) => lease.lease).join(" ");
   if (box.dataset.ids === ids && box.firstChild) {
     leases.forEach((lease, i) => leaseRow(box.querySelector("tbody").rows[i], lease));
-    return; // whoever has come to a row with the keyboard stays there
+    return; // the focus of the keyboard stays on its row
   }
   box.dataset.ids = ids;
   const table = element("table");
@@ -60,7 +60,7 @@ function leaseTable(box, leases) {
   box.replaceChildren(table);
 }
 
-// A page may be empty before the end: looks on, but not for ever.
+// A page may be empty before the end: reads more pages, up to a limit.
 async function leasePage(query, cursor, most = LEASES_PAGE) {
   for (let i = 0; ; i++) {
     const reply = await get("/v1/leases?" + query + "&count=" + most + "&cursor=" + cursor);
@@ -71,9 +71,9 @@ async function leasePage(query, cursor, most = LEASES_PAGE) {
   }
 }
 
-// ---- Of one pool ----
+// ---- The leases of one pool ----
 
-let pageCursor = "0"; // of the page that is shown
+let pageCursor = "0"; // cursor of the page shown
 let nextCursor = "0";
 
 export function firstPage() {
@@ -85,7 +85,7 @@ export function nextPage() {
   pageCursor = nextCursor;
 }
 
-// `still` tells whether it is still wanted when the answer is there.
+// `still` returns whether the result is still wanted when the answer arrives.
 export async function showPoolLeases(name, still) {
   const state = $("lease-state").value;
   const query = new URLSearchParams({pool: name});
@@ -105,19 +105,19 @@ export async function showPoolLeases(name, still) {
 
 // ---- One lease ----
 
-// A lease's id has the log position at which it was created.
+// A lease's id contains the log position at which the lease was created.
 function birthOf(id) {
   return Number(id.split("-")[1]) || 0;
 }
 
-// Why the lease is as long as it is, in a sentence.
+// The reason for the lease's length, in a sentence.
 async function lengthOf(lease) {
   const pool = await tryGet(pathOf("pools", lease.pools[0]));
   if (pool === null) {
     return "–";
   }
   const base = Number(pool.options.lease || 0);
-  const ttl = Number(lease.ttl); // 0: the client asked for none
+  const ttl = Number(lease.ttl); // 0: the client requested none
   if (lease.deadline === null && pool.options.sticky !== "yes") {
     return "It has no end: " + (base === 0 ? "the pool gives leases without end." : "it was asked for.");
   }

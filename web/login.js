@@ -8,7 +8,7 @@ export async function showMe() {
   $("log-out").hidden = !loggedIn();
 }
 
-// What the user before has seen is not for the next one.
+// Removes what the previous user has seen: the next user may not see it.
 function forget() {
   for (const list of document.querySelectorAll("main tbody, main ol, main ul, main dl.facts, main .leases, main .act")) {
     list.replaceChildren();
@@ -22,13 +22,13 @@ function refused() {
     setText($("login-note"), "Wrong name or secret, or the user is no more.");
   }
   forget();
-  document.body.classList.add("stranger"); // until the page is loaded anew
+  document.body.classList.add("stranger"); // until the page is loaded again
   if (!$("login").open) {
     $("login").showModal();
   }
 }
 
-// Loaded anew, nothing of the user before is left.
+// Loads the page again, so that nothing of the previous user remains.
 function submit(event) {
   event.preventDefault();
   logIn($("login-name").value, $("login-secret").value);

@@ -6,7 +6,7 @@ import {chartShow} from "./chart.js";
 import {barMake, barShow, poolKnown, trouble} from "./pools.js";
 import {$, count, duration, element, factsShow, legendOf, link, plain, rate, save, setNodes, setText, when} from "./show.js";
 
-const HISTORY_MS = 30000; // between two looks at the history
+const HISTORY_MS = 30000; // between two reads of the history
 const MAP_SPANS = 400;
 const WAITERS = 50;
 
@@ -202,7 +202,7 @@ export async function showPool(name, still) {
   await Promise.all([showHistory(pool, still), showMap(pool, still), showLine(pool, still)]);
 }
 
-// Another pool is shown: nothing of the one before stays.
+// Another pool is shown: removes everything of the previous one.
 export function poolForget() {
   mapPages = ["0"];
   $("pool-body").hidden = $("pool-links").hidden = true;

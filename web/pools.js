@@ -10,21 +10,21 @@ import {$, STATES, count, duration, element, legend, legendOf, link, rate, setTe
 
 const POOLS_PAGE = 100;
 const LOADED_MOST = 1000;
-const SCOPES_MOST = 100; // shown of one template
+const SCOPES_MOST = 100; // scopes shown of one template
 const GROWTH_SECONDS = 180; // as the server's tenure_pool_exhaustion_seconds
 const GROWTH_WORDS = "3 minutes.";
 const SPARK = 60; // samples
 const SPARK_MS = 60000; // the server takes a sample each minute
-const SPARK_ASKED = 5; // histories asked for at each look, so that many pools do not flood the server
+const SPARK_ASKED = 5; // histories requested at each refresh, so that many pools do not flood the server
 
-const pools = new Map(); // name -> what is known, and the row that shows it if it is shown
-const opened = new Map(); // templates whose scopes are shown -> the names of these
+const pools = new Map(); // name -> the known facts, and the row if the pool is shown
+const opened = new Map(); // templates whose scopes are shown -> the names of the scopes
 let pages = 1;
-let matched = 0; // of all pools of the server
+let matched = 0; // number of pools on the server that match
 let order = {by: "full", down: true};
 let changed = () => {}; // asks for a refresh
 
-// ---- What the last looks say about how fast a pool changes; see GROWTH_SECONDS ----
+// ---- How fast a pool changes, from the last refreshes; see GROWTH_SECONDS ----
 
 function learn(known, pool) {
   const now = performance.now() / 1000;
@@ -54,7 +54,7 @@ function secondsToFull(known, pool) {
     : growth > 1e-9 ? Number(pool.free) / growth : Infinity;
 }
 
-// How bad it is, and a sentence why.
+// The severity, and the reason in a sentence.
 export function trouble(known, pool) {
   const seconds = secondsToFull(known, pool);
   const share = Number(pool.size) > 0 ? usedOf(pool) / Number(pool.size) : 0;
@@ -134,7 +134,7 @@ function poolRow(name) {
   barCell.append(row.bar);
   const figure = (title) => {
     const cell = element("td", "n");
-    cell.dataset.title = title; // for a screen that has no room for heads of columns
+    cell.dataset.title = title; // for a screen without room for column headings
     return cell;
   };
   row.spark = element("td", "sparks");
@@ -174,7 +174,7 @@ function poolShow(known) {
   known.worry = worry;
 }
 
-// ---- Order and what is shown ----
+// ---- Order and visible rows ----
 
 const KEYS = {
   name: (known) => known.pool.pool,
@@ -197,12 +197,12 @@ function isFiltered() {
   return $("pool-filter").value.trim() !== "";
 }
 
-// The server's word for the order, if it has this one.
+// The server's name for the order, if the server has it.
 function serverSort() {
   return {"name false": "name", "full true": "occupancy", "free false": "free", "waiting true": "waiting"}[order.by + " " + order.down];
 }
 
-// Rows that are where they belong are left alone; others are made, moved or removed.
+// Rows at their place do not change; others are made, moved or removed.
 function arrange() {
   const under = isFiltered() ? new Map() : opened;
   const scopes = new Set([...under.values()].flat());
@@ -238,7 +238,7 @@ function sortBy(key) {
     const mine = head.dataset.sort === key;
     head.setAttribute("aria-sort", mine ? (order.down ? "descending" : "ascending") : "none");
   }
-  arrange(); // what is loaded; then what is to be seen of all
+  arrange(); // first what is loaded; then what the server returns
   changed();
 }
 
@@ -282,7 +282,7 @@ async function sparksAsk() {
   }));
 }
 
-// A pattern for names that contain the text, whatever the case of its letters.
+// A pattern for names that contain the text, in upper or lower case.
 export function matchOf(text) {
   return "*" + [...text].map((letter) => /[a-z]/i.test(letter) ? "[" + letter.toLowerCase() + letter.toUpperCase() + "]"
     : letter.replace(/[\\*?[\]]/, "\\$&")).join("") + "*";
@@ -292,8 +292,8 @@ function list(query) {
   return get("/v1/pools?" + new URLSearchParams(query));
 }
 
-// The pools that are shown, of all that the server has. A search finds scopes, too; without one they are under their
-// templates. A user that may see scopes only gets those.
+// Requests the pools to show. A search finds scopes, too; without a search they are under their templates. A user
+// that may only see scopes gets those.
 async function poolsAsk() {
   const query = {sort: serverSort() || "occupancy",
     count: serverSort() === undefined ? LOADED_MOST : Math.min(pages * POOLS_PAGE, LOADED_MOST)};
@@ -304,7 +304,7 @@ async function poolsAsk() {
   return reply.pools.length > 0 ? reply : list(query);
 }
 
-// Of the templates that are opened.
+// Requests the scopes of the opened templates.
 async function scopesAsk() {
   const lists = await Promise.all((isFiltered() ? [] : [...opened.keys()]).map(async (name) => {
     const reply = await list({sort: "occupancy", count: SCOPES_MOST, match: name.replace(/[\\*?[\]]/g, "\\$&") + "@*"});
@@ -335,13 +335,13 @@ export function showMorePools() {
   pages++;
 }
 
-// What is known of one, for its own view; it need not be in the list.
+// The known facts of one pool, for its own view; the pool need not be in the list.
 const others = new Map();
 
 export function poolKnown(pool) {
   const known = pools.get(pool.pool) || others.get(pool.pool) || {};
   if (!pools.has(pool.pool)) {
-    others.clear(); // one is shown at a time
+    others.clear(); // one pool is shown at a time
     others.set(pool.pool, known);
   }
   learn(known, pool);

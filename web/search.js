@@ -3,7 +3,7 @@ import {pathOf, tryGet} from "./api.js";
 import {matchOf} from "./pools.js";
 import {$, element, link, timeOf} from "./show.js";
 
-const SHOWN = 6; // of each kind
+const SHOWN = 6; // results of each kind
 const PAUSE_MS = 150;
 const HOLDER_PAGES = 5; // of 100 leases, until enough holders are known
 const BARE_POOLS = 1000; // whose ranges are compared with a value that has no pool
@@ -99,7 +99,7 @@ async function sensors(query, found) {
   refs.slice(0, SHOWN).forEach((ref) => add(found, "sensor", ref, "", "sensor", ref));
 }
 
-// Of all pools of the server, those whose names begin with it first.
+// Searches all pools of the server; names that begin with the text come first.
 async function pools(query, found) {
   const page = await tryGet("/v1/pools?" + new URLSearchParams({match: matchOf(query), sort: "name", count: 50}));
   const names = page === null ? [] : page.pools.map((pool) => pool.pool);
@@ -137,7 +137,7 @@ function typed() {
   }
 }
 
-// Arrows walk through what was found, and back to the field.
+// Arrow keys move through the results, and back to the field.
 function walk(event) {
   const stops = [$("query"), ...$("found").querySelectorAll("a")];
   const at = stops.indexOf(document.activeElement);

@@ -1,11 +1,11 @@
-// Sensors: which there are, which run, why, and how they fare; and one of them with its output.
+// Sensors: the list with states, reasons and health; and the view of one sensor with its output.
 import {button, buttons} from "./act.js";
 import {ruleAct, ruleAdd, sensorAct, sensorAdd, sensorChange, sensorDelete} from "./actions.js";
 import {get, mayDo, pathOf, tryGet} from "./api.js";
 import {showLife} from "./events.js";
 import {$, count, duration, element, factsShow, link, plain, setText, when} from "./show.js";
 
-const PAGE = 1000; // as many as are shown
+const PAGE = 1000; // sensors shown, at most
 const LOG_KEPT = 65536; // characters
 
 const rows = new Map(); // ref -> its row
@@ -36,7 +36,7 @@ function isBad(sensor) {
   return sensor.proof === "none" || ["error", "backoff"].includes(sensor.state);
 }
 
-// Why it is in the state that it is in, and what helps.
+// The reason for a sensor's state, and a remedy.
 function whyOf(sensor) {
   const said = sensor.last_error || sensor.last_reason || "";
   if (sensor.proof === "none") {

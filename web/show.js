@@ -1,5 +1,5 @@
-// Elements and words. What comes from the server is hostile (names, holders and metadata are
-// anybody's), so it only ever becomes text, never markup.
+// Elements and text. Data from the server is not trusted (any client can choose names, holders and
+// metadata), so it only ever becomes text, never markup.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -35,7 +35,7 @@ export function link(text, ...path) {
   return a;
 }
 
-// Only if it changes: who selects text or uses a screen reader is left in peace.
+// Sets the text only if it changes: selected text and screen readers are not disturbed.
 export function setText(e, text) {
   const shown = plain(text);
   if (e.textContent !== shown) {
@@ -69,7 +69,7 @@ export function usedOf(pool) {
   return STATES.reduce((sum, state) => sum + Number(pool[state]), 0);
 }
 
-// ---- Words for numbers ----
+// ---- Numbers as text ----
 
 export function count(value) {
   if (Number(value) >= 1e12) {
