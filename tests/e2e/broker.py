@@ -17,13 +17,13 @@ USER = "rabbitmq"
 
 
 class Broker:
-    """To be started, and removed in the end. `tls` is a directory with ca.pem, server.pem and
+    """Must be started, and removed at the end. `tls` is a directory with ca.pem, server.pem and
     server.key."""
 
     def __init__(self, tls=None):
         self.directory = tempfile.mkdtemp(prefix="tenure-broker-")
-        # Held while the broker is away: else others may get them, even those who try to reach it, for
-        # their own end.
+        # Held while the broker is down: otherwise other sockets may get these ports, even the local ends of
+        # connections to the broker.
         self.held = [reserve() for _ in range(4)]
         self.port, self.tls_port, self.dist_port, self.epmd_port = map(port_of, self.held)
         self.as_user = []
@@ -45,7 +45,7 @@ class Broker:
             self.as_user = ["setpriv", "--reuid=" + USER, "--regid=%d" % owner.pw_gid,
                             "--clear-groups"]
         self.log = open(self.path("log"), "ab")
-        # The first to ask for an epmd would start one that nobody stops.
+        # Otherwise the first program that needs an epmd would start one, and nothing would stop it.
         self.epmd = self.begin("epmd", "-address", "127.0.0.1", "-port", str(self.epmd_port))
 
     def settings(self, tls):
@@ -78,7 +78,7 @@ class Broker:
             "RABBITMQ_CONF_ENV_FILE": self.path("no-environment"),
             "RABBITMQ_ADVANCED_CONFIG_FILE": self.path("no-advanced.config"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": self.path("plugins"),
-            # It replaces the shell that starts it: the process id is its own.
+            # The broker replaces the shell that starts it, and so has the shell's process id.
             "RABBITMQ_ALLOW_INPUT": "1",
         }
         return subprocess.Popen([*self.as_user, *command], stdin=subprocess.DEVNULL, cwd=self.directory,

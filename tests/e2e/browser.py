@@ -23,7 +23,7 @@ class Browser:
         def pipes():
             os.dup2(to_read, 3)
             os.dup2(of_write, 4)
-        # The numbers 3 and 4 are Chromium's; ours must not be those.
+        # Chromium uses the descriptors 3 and 4; ours must be others.
         to_read, of_write = (os.dup2(fd, fd + 100) for fd in (to_read, of_write))
         self.process = subprocess.Popen(
             [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
@@ -62,8 +62,8 @@ class Browser:
         raise AssertionError("no answer to " + method)
 
     def note(self, message):
-        """Keeps what a page complains of. An answer other than 200 and a server that is gone are no complaints:
-        tests bring them about."""
+        """Stores the complaints of a page. An answer other than 200 and an unreachable server are no complaints:
+        tests cause them on purpose."""
         params = message.get("params", {})
         if message.get("method") == "Runtime.exceptionThrown":
             self.complaints.append(json.dumps(params["exceptionDetails"]))
@@ -89,12 +89,12 @@ class Browser:
         except AssertionError as error:
             if "Inspected target navigated" not in str(error):
                 raise
-            reply = self.call("Runtime.evaluate", expression=script, returnByValue=True)  # of the page that came
+            reply = self.call("Runtime.evaluate", expression=script, returnByValue=True)  # on the new page
         assert "exceptionDetails" not in reply, reply
         return reply["result"].get("value")
 
     def text(self, selector):
-        """Of what is to be seen."""
+        """The text of the element if it is visible, else ''."""
         return self.value("(() => { const e = document.querySelector(%s);"
                           "return e && e.getClientRects().length > 0 ? e.innerText : ''; })()"
                           % json.dumps(selector))

@@ -13,7 +13,7 @@ from harness import PATIENCE, Server, port_of, reserve, text_of, until
 
 
 class Etcd:
-    """One member, which keeps its port over its lives."""
+    """One member, which keeps its port in all of its lives."""
     more = ()
 
     def __init__(self):
@@ -58,7 +58,7 @@ class Node(Server):
         return [line for line in text_of(self.log.name).splitlines() if "event=%s " % event in line]
 
     def role(self):
-        """"master" or "slave"; None: it does not answer."""
+        """"master" or "slave"; None: the node does not answer."""
         try:
             with self.client(socket_timeout=PATIENCE) as client:
                 return client.execute_command("ROLE")[0]
@@ -76,12 +76,12 @@ class Cluster:
             file.write("a secret that all nodes share\n")
         self.nodes = [Node(self, names[0], "--cluster-init")]
         self.owner()
-        # What begins a cluster is said once.
+        # The flag that begins a cluster is used once.
         self.nodes[0].flags = tuple(f for f in self.nodes[0].flags if f != "--cluster-init")
         self.nodes += [Node(self, name) for name in names[1:]]
 
     def owner(self):
-        """The node that serves, with all that the owner has to do first."""
+        """The node that serves, after it has done everything that an owner must do first."""
         def found():
             for node in self.nodes:
                 if node.process.poll() is None and node.role() == "master" and \

@@ -38,7 +38,7 @@ class Database:
         return os.path.join(self.directory, name)
 
     def surroundings(self):
-        """Its user may write nowhere else."""
+        """The database's user can write nowhere else."""
         return {**os.environ, "PATH": SBIN, "TMPDIR": self.directory}
 
     def once(self, *command):

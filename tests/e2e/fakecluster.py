@@ -1,5 +1,5 @@
 """Three real servers in one process, over made-up logs, whose roles a test switches: see
-tests/lib/fakecluster.c for the words."""
+tests/lib/fakecluster.c for the commands."""
 import os
 import shutil
 import socket

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: the real server process on a free port with a directory of its
+"""Helpers of the end-to-end tests: the real server process on a free port with a directory of its
 own, started, awaited by its port file, and stopped by its own process id."""
 import contextlib
 import os
@@ -16,7 +16,7 @@ from patience import BUILD, COMPLAINT, PATIENCE, until
 
 TENURED = os.path.join(BUILD, "tenured")
 
-# A thousand sockets are nothing special here, for us and for the servers that we start.
+# The tests, and the servers that they start, need many open sockets.
 SOFT, HARD = resource.getrlimit(resource.RLIMIT_NOFILE)
 if SOFT < 4096:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, HARD), HARD))
@@ -28,14 +28,14 @@ def text_of(path):
 
 
 def nobody_may_run(program):
-    """Whether one without privileges may; the build may lie where only its owner gets to."""
+    """Whether an unprivileged user may run it; the build may be in a directory that only its owner can enter."""
     return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "test", "-x",
                            os.path.abspath(program)], timeout=PATIENCE, check=False).returncode == 0
 
 
 def reserve():
-    """A socket whose port is nobody else's as long as it is open: connections to it are refused until
-    a server of ours listens there, and again when that is gone."""
+    """A socket that reserves its port as long as it is open: connections to the port are refused until
+    a server of ours listens there, and again after that server has ended."""
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     s.bind(("127.0.0.1", 0))
@@ -47,11 +47,11 @@ def port_of(s):
 
 
 class Server:
-    # Whoever does not read for a while is slow only where that is what is tested.
+    # A client that does not read for a while counts as slow only in the tests of that.
     patience = ("--slow-seconds", "600")
 
     def __init__(self, data=None, *flags, keep=False):
-        """`keep`: it has the same ports in all of its lives."""
+        """`keep`: the server has the same ports in all of its lives."""
         self.own = data is None
         self.data = data or tempfile.mkdtemp(prefix="tenure-e2e-")
         self.flags = flags
@@ -87,9 +87,9 @@ class Server:
         return code
 
     def fail(self, ask):
-        """What `ask` is answered when nothing can be written any more, which is the server's end; then
-        it is started anew. An idle server writes too: if it has ended by that, nobody answers, `ask`
-        gives None, and all is done once more."""
+        """Makes every write of the server fail, which ends it; returns the result of `ask`, and starts the
+        server again. An idle server writes, too: if that has ended it, `ask` gets no answer and returns
+        None, and everything is repeated."""
         def answer():
             resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (0, 0))
             got = ask()
@@ -101,7 +101,7 @@ class Server:
 
     @contextlib.contextmanager
     def standstill(self):
-        """Stops the process by a signal, so that everything sent meanwhile is there at once when it goes on."""
+        """Stops the process by a signal; everything sent meanwhile arrives at once when the process continues."""
         def stands():
             return text_of("/proc/%d/stat" % self.process.pid).rsplit(")", 1)[1].split()[0] == "T"
         self.process.send_signal(signal.SIGSTOP)
@@ -127,7 +127,7 @@ class Server:
         return redis.Redis(port=self.port, decode_responses=True, **options)
 
     def local(self, **options):
-        """Over the Unix-domain socket, as an administrator: what defining sensors needs."""
+        """Connects to the Unix-domain socket, as an administrator, which defining sensors requires."""
         return redis.Redis(unix_socket_path=self.socket, decode_responses=True, **options)
 
     def connect(self):
@@ -146,7 +146,7 @@ def pairs(flat):
 
 
 def receive(s, length):
-    """Exactly this many bytes."""
+    """Receives exactly this many bytes."""
     parts = []
     while length > 0:
         part = s.recv(min(length, 1 << 20))
@@ -157,7 +157,7 @@ def receive(s, length):
 
 
 def read_bulk(s):
-    """The text of a bulk string, byte by byte up to its length."""
+    """Reads the text of a bulk string, byte by byte up to its length."""
     head = b""
     while not head.endswith(b"\r\n"):
         head += receive(s, 1)
@@ -176,7 +176,7 @@ def receive_until(s, end):
 
 class Case(unittest.TestCase):
     flags = ()
-    keep = False  # its ports, when it is started again
+    keep = False  # whether a server that is started again has the same ports
 
     @classmethod
     def setUpClass(cls):

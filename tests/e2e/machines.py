@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Machines of a cluster, played on this one: each has an address of the loopback network and a directory for its
+"""Machines of a cluster, simulated on this one: each has an address of the loopback network and a directory for its
 files, and what the pages for operators say is run by a shell with `ssh`, `scp`, `systemctl` and `journalctl` of
 ours. `systemctl start` reads the real units: their environment, their command, and Type=notify. `sleep` is short.
 
@@ -21,7 +21,7 @@ SOURCE = os.path.abspath(os.environ.get("TENURE_SOURCE_DIR", "."))
 UNITS = {"tenured": os.path.join(SOURCE, "packaging/tenured.service"),
          "etcd": "/lib/systemd/system/etcd.service"}
 PROGRAMS = {"/usr/bin/tenured": os.path.join(os.path.abspath(BUILD), "tenured"), "/usr/bin/etcd": "/usr/bin/etcd"}
-# Files of a machine, as opposed to those of the operator's.
+# Files of a machine, as opposed to the operator's files.
 PLACES = re.compile(r"(?<![\w.])/(etc/(tenure|default|systemd)|var/lib/(tenure|etcd)|run/tenured|backup|root)\b")
 TOOLS = ("ssh", "scp", "systemctl", "journalctl", "runuser")
 # What has nothing to do here; and pauses between two looks, which are too long for a test.
@@ -39,7 +39,7 @@ def alive(pid):
 
 
 class Machine:
-    """`real`: its files are where they belong; only those of the play are in its directory."""
+    """`real`: its files are in their real places; only those of the simulation are in its directory."""
 
     def __init__(self, top, address, real=os.environ.get("MACHINE_IS_REAL") == "yes"):
         self.address = address
@@ -56,7 +56,7 @@ class Machine:
         return self.at("/log-" + unit)
 
     def pid(self, unit):
-        """0: it does not run."""
+        """0: the server does not run."""
         try:
             with open(self.at("/pid-" + unit), encoding="utf-8") as file:
                 pid = int(file.read())
@@ -77,7 +77,7 @@ class Machine:
                     yield key, value.replace("%p", name).replace("%H", "here")
 
     def unit(self, name):
-        """Environment and command. Files of variables override the unit's own."""
+        """Environment and command. Environment files override the unit's own variables."""
         lines = list(self.lines(name))
         assignments = [value for key, value in lines if key == "Environment"]
         for path in (self.here(value.lstrip("-")) for key, value in lines if key == "EnvironmentFile"):
@@ -92,7 +92,7 @@ class Machine:
         return environment, words
 
     def begin(self, name):
-        """Its process, and the socket that it reports to."""
+        """The process of the unit, and the socket to which it reports."""
         environment, words = self.unit(name)
         notify = self.at("/notify-" + name)
         if os.path.exists(notify):
@@ -131,7 +131,7 @@ class Machine:
         return 0
 
 
-# ---- The tools, which run in processes of their own ----
+# ---- The tools, which run as separate processes ----
 
 def tool_ssh(top, words):
     address = words[0].rpartition("@")[2]
@@ -192,7 +192,7 @@ def tool_journalctl(top, words):
 
 
 def tool_apt(_top, _words):
-    """What the package does, as packages_test.py sees it do."""
+    """Does what the package does, as packages_test.py shows."""
     if not os.path.exists("/etc/tenure"):
         os.makedirs("/etc/tenure/tls")
         shutil.copy(os.path.join(SOURCE, "packaging/debian/tenured.conf"), "/etc/tenure")
@@ -205,10 +205,10 @@ def tool_runuser(_top, words):
     return subprocess.run(words[words.index("--") + 1:], check=False).returncode
 
 
-# ---- What tests use ----
+# ---- For tests ----
 
 def network():
-    """"127.x.y.": nobody else is there."""
+    """An unused network "127.x.y."."""
     while True:
         net = "127.%d.%d." % (random.randrange(1, 255), random.randrange(1, 255))
         try:
@@ -256,7 +256,7 @@ class Machines:
         return text.replace(DOCUMENTED, self.net)
 
     def paste(self, text, **environment):
-        """What the commands print. Each of them must succeed."""
+        """The output of the commands. Each command must succeed."""
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("TENURE_")}
         with tempfile.TemporaryFile("w+") as out:
             done = subprocess.run(

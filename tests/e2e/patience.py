@@ -1,13 +1,13 @@
-"""What end-to-end tests and their helper programs wait with: no other module of ours or of others, so that a
+"""How end-to-end tests and their helper programs wait. Imports only small standard modules, so that a
 program which runs a hundred times in a test starts quickly."""
 import os
 import re
 import time
 
 BUILD = os.environ.get("TENURE_BUILD_DIR", "build")
-# Of a server with a fault, whether we or a library have found it.
+# Output of a server with a fault that the server or a library has detected.
 COMPLAINT = re.compile("Sanitizer|runtime error:|assertion failed:|: Assertion `")
-PATIENCE = 120.0  # it only matters when something fails: let it be long, for machines that are slow
+PATIENCE = 120.0  # only matters when something fails: long, for slow machines
 
 
 def until(condition, what):

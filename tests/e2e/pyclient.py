@@ -1,5 +1,5 @@
-"""What the tests of clients/python share: the client itself, a proxy that loses replies, a server
-that says what it is told to, and a case with a real one."""
+"""Helpers of the tests of clients/python: the client itself, a proxy that loses replies, a server
+with scripted replies, and a test case with a real server."""
 import os
 import socket
 import sys
@@ -15,12 +15,12 @@ from harness import Server  # noqa: E402
 
 
 class Proxy:
-    """Stands before the server, so that the address stays when the server is started again, and so
-    that replies can be lost."""
+    """A proxy in front of the server: the address stays the same when the server is started again, and
+    replies can be lost."""
 
     def __init__(self, server):
         self.server = server
-        self.swallow = False  # requests go through, replies do not come back
+        self.swallow = False  # requests pass, replies are dropped
         self.swallowed = 0
         self.refuse = False  # connections are closed at once
         self.pairs = []
@@ -43,7 +43,7 @@ class Proxy:
                 inner.close()
                 continue
             with self.lock:
-                refused = self.refuse  # whoever sets it cuts what is in the list after that
+                refused = self.refuse  # the code that sets it cuts the connections in the list after that
                 if not refused:
                     self.pairs.append((inner, outer))
             if refused:
@@ -89,8 +89,8 @@ class Proxy:
 
 
 class Scripted:
-    """A server that says HELLO and then, to each request in turn, what it was told to; None: it hangs up; an object:
-    these very bytes (`say`, so many `times`), and then it may `hang_up`. Keeps what it was asked."""
+    """A server that answers HELLO and then each request in turn with the next given answer; None: it disconnects; an
+    object: these exact bytes (`say`, repeated `times`), after which it may `hang_up`. Stores the requests."""
 
     def __init__(self, *answers, hellos=()):
         self.answers = list(answers)
@@ -112,7 +112,7 @@ class Scripted:
         try:
             with s, s.makefile("rwb") as file:
                 self.talk(file)
-        except OSError:  # it has not listened to the end
+        except OSError:  # the client has closed the connection early
             pass
 
     def talk(self, file):

@@ -17,7 +17,7 @@ class Resp:
     def __init__(self, server, version=2):
         self.socket = server.connect()
         self.buffer = b""
-        self.pushed = []  # that came while a reply was waited for
+        self.pushed = []  # pushes that came before a reply
         if version == 3:
             assert self.do("HELLO", "3")["proto"] == 3
 
@@ -32,7 +32,7 @@ class Resp:
         self.socket.sendall(out)
 
     def do(self, *words):
-        """Sends one command; gives the reply, and keeps the pushes that come before it."""
+        """Sends one command; returns the reply, and stores the pushes that come before it."""
         self.send(*words)
         reply = self.read()
         while isinstance(reply, Push):
@@ -89,14 +89,14 @@ class Resp:
         raise AssertionError("what is %r?" % line)
 
     def raw(self, count):
-        """So many bytes as they came."""
+        """Reads this many bytes, unchanged."""
         while len(self.buffer) < count:
             self.more()
         data, self.buffer = self.buffer[:count], self.buffer[count:]
         return data
 
     def silent(self):
-        """Whether nothing has come that has not been read; a PING makes sure that it would have."""
+        """Whether there is no unread data; a PING makes sure that it would have arrived."""
         self.send("PING")
         reply = self.read()
         return not self.pushed and reply in ("PONG", ["pong", ""])
@@ -118,7 +118,7 @@ class Asking(Case):
         self.addCleanup(self.ask.close)
 
     def do(self, *words):
-        """The reply, which is not an error."""
+        """The reply, which must not be an error."""
         reply = self.ask.do(*words)
         self.assertNotIsInstance(reply, Error, (words, reply))
         return reply

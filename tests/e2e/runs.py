@@ -1,9 +1,9 @@
-"""What the tests of `tenure run` share: the command under test as a process, its guardian, and a witness
-that knows whether anything of it lives.
+"""Helpers of the tests of `tenure run`: the command under test as a process, its guardian, and a witness
+that knows whether any process of the command lives.
 
 The witness is tests/lib/sensor_dummy.c with a lock on a file: every process of the command has the lock
-as long as it lives, and one that finds it taken leaves FILE.twice behind. So a free lock says that
-nothing of the command lives, and FILE.twice that two holders of one value lived together."""
+as long as it lives, and a process that finds the lock taken writes FILE.twice. So a free lock shows that
+no process of the command lives, and FILE.twice that two holders of one value lived at the same time."""
 import fcntl
 import os
 import signal
@@ -52,7 +52,7 @@ class Witness:
                 return False
 
     def is_held(self):
-        """And says so itself: a look at the lock is a holder for a moment."""
+        """Whether a holder has written to the file. Trying the lock would take it for a moment."""
         return os.path.exists(self.file) and os.path.getsize(self.file) > 0
 
     def forget(self):
@@ -82,7 +82,7 @@ class Run:
         self.process.send_signal(number)
 
     def end(self):
-        """Exit code, output, errors."""
+        """Waits for the end; returns exit code, output and errors."""
         out, err = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, out.decode(), err.decode()
 

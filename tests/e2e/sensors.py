@@ -1,4 +1,4 @@
-"""What the tests of sensors share: a server with short times, sensors of tests/lib/sensor_dummy.c, and
+"""Helpers of the tests of sensors: a server with short times, sensors of tests/lib/sensor_dummy.c, and
 ways to see what really runs."""
 import http.client
 import json
@@ -10,15 +10,15 @@ import urllib.request
 from harness import BUILD, PATIENCE, Server, pairs, text_of, until
 
 DUMMY = os.environ.get("SENSOR_TEST_DUMMY", os.path.join(BUILD, "tests", "sensor_dummy"))
-# So that the pids that dummies write down are those that tests see. Those of sensor_proof_test.py have all.
+# With this proof, the pids that dummies write are those that the tests see. sensor_proof_test.py tests all proofs.
 os.environ.setdefault("TENURE_SENSOR_CONTAINMENT", "none")
-# Short enough for tests, long enough to see that they are kept.
+# Short enough for tests, long enough to see that the server waits.
 TERMS = {"settle_seconds": 0.1, "stop_seconds": 60, "backoff_seconds": 0.05,
          "backoff_max_seconds": 0.2, "stable_seconds": 3600}
 
 
 def processes(pid):
-    """The process itself if it is there and no zombie: what /proc says of its state."""
+    """The process itself, if it exists and is no zombie: its state in /proc."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
             return file.read().rsplit(b")", 1)[1].split()[0] != b"Z"
@@ -27,7 +27,7 @@ def processes(pid):
 
 
 def with_variable(name, value):
-    """The pids of all processes that have it in their environment; ours to see as their user, or root."""
+    """The pids of all processes with this variable in their environment that we may see, as their user or root."""
     wanted = ("%s=%s" % (name, value)).encode()
     found = []
     for entry in os.listdir("/proc"):
@@ -37,7 +37,7 @@ def with_variable(name, value):
                     if wanted in file.read().split(b"\0") and processes(int(entry)):
                         found.append(int(entry))
             except OSError:
-                pass  # gone meanwhile, or not ours
+                pass  # it has ended, or is not ours
     return found
 
 
@@ -58,7 +58,7 @@ def metrics(server):
 
 
 def totals(server):
-    """The metrics of sensors, by name and labels."""
+    """The metrics about sensors, by name and labels."""
     return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1])
             for line in metrics(server).splitlines() if line.startswith("tenure_sensor")}
 
@@ -66,7 +66,7 @@ def totals(server):
 class SensorCase(unittest.TestCase):
     """A server for each test. Everything that its sensors start has MARK in its environment."""
     flags = ()
-    keep = False  # its ports, when it is started again
+    keep = False  # whether a server that is started again has the same ports
 
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="tenure-e2e-")
@@ -76,7 +76,7 @@ class SensorCase(unittest.TestCase):
         self.addCleanup(self.leave)
 
     def leave(self):
-        """Whatever the test has left must end with the server."""
+        """Every process that the test has left must end with the server."""
         try:
             self.r.close()
             if self.server.process.poll() is None:
@@ -93,7 +93,7 @@ class SensorCase(unittest.TestCase):
         return self.r.execute_command(*words)
 
     def again(self, number):
-        """The server is ended by that signal and started anew."""
+        """Ends the server with this signal and starts it again."""
         self.r.close()
         self.server.stop(number)
         self.server.start()
@@ -115,7 +115,7 @@ class SensorCase(unittest.TestCase):
         return ref
 
     def want(self, ref, rule=None, wanted=True):
-        """By a rule of its own unless one is named."""
+        """Sets or disables a rule for the sensor: one of its own unless `rule` is given."""
         rule = rule or "rule." + ref
         if wanted:
             self.do("RULE", "SET", rule, ref + ".trigger")
@@ -127,7 +127,7 @@ class SensorCase(unittest.TestCase):
         return {name: value for name, value in status.items() if value is not None}
 
     def reaches(self, ref, state):
-        """Waits for it. The status then."""
+        """Waits until the sensor is in this state; returns its status."""
         def there():
             status = self.status(ref)
             return status if status["state"] == state else None
@@ -138,12 +138,12 @@ class SensorCase(unittest.TestCase):
                                                        text_of(self.server.log.name))) from None
 
     def runs(self, ref):
-        """Started by a rule of its own. The status."""
+        """Starts the sensor by a rule of its own; returns its status."""
         self.want(ref)
         return self.reaches(ref, "running")
 
     def is_as_it_stays(self, pid):
-        """Waits until the dummy has come so far that it obeys or ignores signals as it should."""
+        """Waits until the dummy is ready to obey or ignore signals as it should."""
         path = self.path("pids")
         until(lambda: os.path.exists(path) and str(pid) in text_of(path).split(), "%d is there" % pid)
 
@@ -153,7 +153,7 @@ class SensorCase(unittest.TestCase):
             return file.read().strip()
 
     def live(self, token):
-        """True, or the reason why not."""
+        """True, or the reason why the token is not valid."""
         state = pairs(self.do("TOKEN", "INTROSPECT", token))
         return True if state["active"] == 1 else state["reason"]
 
@@ -162,7 +162,7 @@ class SensorCase(unittest.TestCase):
                     {"trigger_type": trigger, "payload": payload or {}}, token)
 
     def events(self, *kinds):
-        """Those about sensors, oldest first."""
+        """The events of these kinds, oldest first."""
         found, after = [], None
         while True:
             page = pairs(self.do("EVENTS", "COUNT", 1000, *(("AFTER", after) if after else ())))

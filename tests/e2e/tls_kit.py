@@ -1,4 +1,4 @@
-"""What the tests of TLS share: certificates, and sockets that speak it."""
+"""Helpers of the tests of TLS: certificates, and sockets with TLS."""
 import os
 import shutil
 import socket
@@ -12,7 +12,7 @@ from harness import PATIENCE, TENURED, Server, text_of, until
 
 
 class Certificates:
-    """A directory with what `tenured --make-certificate` writes, and more signed by the same authority."""
+    """A directory with the files of `tenured --make-certificate`, and more certificates of the same authority."""
 
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="tenure-tls-")
@@ -23,7 +23,7 @@ class Certificates:
         return os.path.join(self.dir, name)
 
     def sign(self, name, subject, *options, usage="clientAuth", names=None, days="30"):
-        """NAME.pem and NAME-key.pem. A negative number of days: it has expired."""
+        """Makes NAME.pem and NAME-key.pem. A negative number of days: the certificate has expired."""
         extensions = self[name + ".ext"]
         with open(extensions, "w", encoding="ascii") as file:
             file.write("extendedKeyUsage = %s\n" % usage)
@@ -88,13 +88,13 @@ class TlsServer(Server):
         raise AssertionError(name)
 
     def says(self, *parts):
-        """A line of the log with all of these."""
+        """Waits for a line of the log that contains all of these."""
         return until(lambda: next((line for line in text_of(self.log.name).splitlines()
                                    if all(part in line for part in parts)), None), parts)
 
 
 def read_all(s):
-    """Until the other side is done; None: it ended without close_notify."""
+    """Reads until the other side closes; None: it closed without close_notify."""
     got = b""
     try:
         while True:
