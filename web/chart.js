@@ -3,7 +3,7 @@
 import {count, element, legend, moment} from "./show.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const LEAST = 300; // a picture is as wide as its box, so that its words have their size
+const LEAST = 300; // a picture is as wide as its box, so that its text keeps its size
 const HEIGHT = 180;
 const LEFT = 48;
 const BOTTOM = 22;

@@ -287,7 +287,7 @@ export function eventsStart() {
 
 const lives = new Map(); // the list -> {key, next, low, step, oldest, found, looking}
 
-// `birth`: nothing about it happened before this log position. `wanted`: judges what the filter cannot. One look is under way at a time.
+// `birth`: no event about it is before this log position. `wanted`: judges what the filter cannot. One search runs at a time.
 export function showLife(id, filter, still, birth, wanted = () => true) {
   const key = JSON.stringify(filter);
   const known = lives.get(id);

@@ -77,7 +77,7 @@ export function trouble(known, pool) {
   return {level: "", text: seconds < 1e9 ? duration(seconds) : "–", why: ""};
 }
 
-// ---- The bar: all values by state, and behind them those who wait, in at most a quarter of it ----
+// ---- The bar: all values by state, and after them the waiters, in at most a quarter of the bar ----
 
 const PARTS = [...STATES, "excluded", "waiting"];
 

@@ -3,8 +3,8 @@
 
 export const $ = (id) => document.getElementById(id);
 
-// Characters that are not to be seen, or that turn what follows them around, as a sign of their own: a holder that is
-// named with them must not pass for another, nor change the words after it.
+// Shows invisible characters, and those that reverse the direction of text, by their codes: a holder whose name
+// contains them must not look like another holder, nor change the text after its name.
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
 export function plain(text) {
@@ -49,7 +49,7 @@ function meaning(node) {
     : [node.getAttribute("href") || "", ...[...node.childNodes].map(meaning)].join("\u001f");
 }
 
-// The same for words, links and times in a row.
+// As setText, for text, links and times in a row.
 export function setNodes(e, ...nodes) {
   const box = element("span");
   box.append(...nodes.map((node) => node instanceof Node ? node : document.createTextNode(plain(node))));
@@ -190,7 +190,7 @@ export function legendOf(box, ...more) {
   legend(box, [...STATES, "excluded", ...more].map((state) => [state === "free" ? "available" : state, state]));
 }
 
-// As a file for whoever asked for it.
+// Offers the text to the user as a file.
 export function save(name, text, type) {
   const a = element("a");
   a.href = URL.createObjectURL(new Blob([text], {type}));
