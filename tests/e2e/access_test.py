@@ -1,7 +1,7 @@
 # tsan
 """Who may do what: every command, as every role, with every kind of credentials, over RESP and HTTP.
 The commands, their roles, examples and paths are those of docs/commands.md, which is made from the
-table; so a command that is added is looked at here without anybody thinking of it."""
+table; so a new command is tested here automatically."""
 import base64
 import contextlib
 import http.client
@@ -459,7 +459,7 @@ class Narrow(World):
             self.assertEqual(deputy.execute_command("SNAPSHOT"), "OK")
 
     def test_sensors_are_of_their_pool(self):
-        """Rules and sensors too are there only for those who may see the pool of sensors."""
+        """Rules and sensors, too, are visible only to users who may see the pool of sensors."""
         spec = '{"command":["/bin/false"]}'
         self.root.execute_command("SENSOR", "SET", "never-1", "core.never", spec, "DISABLED")
         self.root.execute_command("RULE", "SET", "never-2", "core.never", "DISABLED")
@@ -609,8 +609,8 @@ class Changes(World):
         return waiting
 
     def test_a_page_that_is_refused_in_the_middle_is_over(self):
-        """The first user comes while pages of events are made for those who have no name; nothing of
-        them is in what the user asks for later on the same connections."""
+        """The first user is added while pages of events are made for anonymous clients; no part of the pages
+        is in the answers to later requests of the user on the same connections."""
         self.reload("")
         with self.server.client() as r:
             r.execute_command("POOL", "CREATE", "p", "RANGE", 1, 10000)
@@ -695,7 +695,7 @@ class Start(unittest.TestCase):
 
 
 class Keys(World):
-    """An Idempotency-Key is its user's own, also while a request with it is under way."""
+    """An Idempotency-Key belongs to its user, also while a request with it is in flight."""
     users = user("root", "admin") + user("ann", "operator") + user("bob", "operator")
 
     def request(self, name, key):
@@ -713,7 +713,7 @@ class Keys(World):
         numbers = iter(range(1000000))
 
         def crossed():
-            """Bob's comes between two of Ann's: if hers meet, his was under way with the first."""
+            """Bob's request comes between two of Ann's: if hers conflict, his was in flight together with her first."""
             key = b"key-%d" % next(numbers)
             sockets = [self.request(name, key) for name in ("ann", "bob", "ann")]
             answers = [receive_until(s, b"nothing") for s in sockets]

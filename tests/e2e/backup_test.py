@@ -27,7 +27,7 @@ def tenure(*words, code=0, **options):
 
 
 class Writer(threading.Thread):
-    """Allocates until it is told to stop; knows the log position of every acknowledged lease."""
+    """Allocates until it is stopped; knows the log position of every acknowledged lease."""
 
     def __init__(self, server):
         super().__init__()

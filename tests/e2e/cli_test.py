@@ -543,10 +543,10 @@ class EventsAcross(Following):
 
 
 class Trouble(unittest.TestCase):
-    """What is said, and how it ends, when there is no server or it goes away."""
+    """The message and the exit code without a server, or when the server disconnects."""
 
     def listener(self, serve):
-        """Serves one connection after the other with this function until it says so."""
+        """Serves one connection after the other with this function until the function returns false."""
         place = reserve()  # also when it listens no more
         self.addCleanup(place.close)
         s = socket.create_server(place.getsockname())

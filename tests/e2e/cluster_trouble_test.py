@@ -39,7 +39,7 @@ class SecureEtcd(Etcd):
 
 
 class Trouble(unittest.TestCase):
-    """Nodes that cannot take part, beside a cluster of one node that goes on."""
+    """Nodes that cannot take part, next to a cluster of one node that keeps running."""
 
     @classmethod
     def setUpClass(cls):
@@ -154,7 +154,7 @@ class Secure(unittest.TestCase):
         self.the_password_expires(etcd, cluster.nodes[:2])
 
     def the_password_expires(self, etcd, nodes):
-        """While the nodes run: nobody owns the log any more, all say why, and they recover by themselves."""
+        """While the nodes run: no node owns the log any more, all report why, and they recover by themselves."""
         readiness = [len(node.said("owner_ready")) for node in nodes]
         etcd.password_set("another")
         until(lambda: all("invalid user ID or password" in "".join(node.said("replica_trouble")) for node in nodes),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # tsan
-"""What the server is told and how it behaves as a daemon: the configuration file, the environment,
+"""The server's settings, and its behavior as a daemon: the configuration file, the environment,
 flags, declared pools, reload, logs, systemd's notifications, and starts that are refused."""
 import fcntl
 import json
@@ -57,7 +57,7 @@ class Configured(Server):
             file.write(text)
 
     def lines(self, event):
-        """Those that are whole: what is being written may be seen in parts."""
+        """The complete lines about the event: a line that is being written may be seen in parts."""
         return [line for line in text_of(self.log.name).split("\n")[:-1]
                 if "event=%s " % event in line + " " or '"event":"%s"' % event in line]
 
@@ -675,7 +675,7 @@ class Notify(Daemon):
         self.heard.bind(self.path)
 
     def notified(self, **environment):
-        """A server that tells us."""
+        """A server that notifies this test."""
         environment["NOTIFY_SOCKET"] = self.path
         os.environ.update(environment)
         try:
@@ -685,7 +685,7 @@ class Notify(Daemon):
                 del os.environ[name]
 
     def until_heard(self, word):
-        """Messages up to the one with this line in it."""
+        """Receives messages up to the one that contains this line."""
         while True:
             lines = self.heard.recv(4096).decode().split("\n")
             if word in lines:

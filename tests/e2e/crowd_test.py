@@ -37,7 +37,7 @@ class Crowd(unittest.TestCase):
             yield s
 
     def send_what_goes(self, sockets, bytes_of_each):
-        """Until each has sent it all or has been hung up on."""
+        """Sends until each socket has sent all its bytes or has been disconnected."""
         left = {s: bytes_of_each for s in sockets}
 
         def step():
@@ -117,7 +117,7 @@ class Crowd(unittest.TestCase):
 
 
 class Answers(unittest.TestCase):
-    """What nobody reads over HTTP is in the same bound, once it is more than the sockets take."""
+    """Unread answers of HTTP count toward the same bound, once they are more than the sockets take."""
     memory = 4 * MEMORY
 
     def setUp(self):
@@ -187,8 +187,8 @@ class Trickle(unittest.TestCase):
             self.assertTrue(r.ping())
 
     def test_who_waits_for_answers_is_not_idle(self):
-        """Of a pipeline each waits for a second for what never comes; whoever asks for nothing is
-        dropped meanwhile."""
+        """Each request of a pipeline waits a second for something that never happens; a client without
+        requests is disconnected meanwhile."""
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as config:
             server = Server(None, "--config", config.name)
             self.addCleanup(server.remove)

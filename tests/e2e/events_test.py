@@ -487,7 +487,7 @@ class Gone(unittest.TestCase):
                 i += 500
 
     def test_a_page_ends_where_events_are_missing(self):
-        """Also if they go while it is made; the next page tells."""
+        """Also if they are dropped while the page is made; the next page reports that."""
         c = http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=PATIENCE)
         self.addCleanup(c.close)
 
@@ -713,7 +713,7 @@ class Idle(unittest.TestCase):
 
 class Ends(unittest.TestCase):
     def test_one_event_that_is_too_much_for_a_connection_ends_only_that_connection(self):
-        """256 long names, told 1024 times, are more than may wait for one client."""
+        """256 long names, published 1024 times, are more than may be queued for one client."""
         server = Server()
         self.addCleanup(server.remove)
         r = server.client()

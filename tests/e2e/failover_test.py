@@ -37,7 +37,7 @@ class Case(unittest.TestCase):
         return connection
 
     def role_is(self, n, role):
-        """The loop of a server hears of its role a moment later."""
+        """Waits for the role: the loop of a server learns it a moment later."""
         c = self.nodes[n].client()
         self.addCleanup(c.close)
         until(lambda: c.execute_command("ROLE")[0] == role, "node %d is %s" % (n, role))

@@ -386,7 +386,7 @@ class Commands(HttpCase):
             self.assertEqual((got.json["result"], got.json["outcome"]), (result, "rejected"))
 
     def test_more_bodies_at_once_than_there_is_room_for(self):
-        """There is room for 64 MiB; a client that finds none is told."""
+        """There is room for 64 MiB; a client without room gets an answer that says so."""
         part = b"{" + b" " * (383 * 1024)
         head = (b"POST /v1/pools/bodies/leases HTTP/1.1\r\nHost: localhost\r\n"
                 b"Content-Length: %d\r\nConnection: close\r\n\r\n" % (len(part) + 1))
@@ -420,7 +420,7 @@ class Commands(HttpCase):
                      {"Idempotency-Key": "k" * 65})
 
     def test_who_comes_back_after_retry_after_is_not_too_early(self):
-        """Whole seconds, rounded up: whoever waits that long finds the value free."""
+        """Whole seconds, rounded up: a client that waits that long finds the value free."""
         self.pool("soon", range=[1, 1], lease=3600)
         self.made("/v1/pools/soon/leases", {"holder": "h"})
         for _ in range(50):
@@ -431,7 +431,7 @@ class Commands(HttpCase):
             self.assertGreaterEqual(free_ms, int(full.json["retry_at"]))
 
     def test_a_key_under_way_is_a_conflict(self):
-        """Two at once: of the repeats that come while the first is being synced, some are told."""
+        """Two at once: some of the repeats that arrive while the first request is being synced get a conflict."""
         self.pool("race", range=[1, 1000])
 
         def twins(number):
@@ -676,7 +676,7 @@ class Framing(HttpCase):
                 self.refused_once(line % b"" + b"cookie: " + cookie * count + b"\r\n\r\n", 431)
 
     def test_the_largest_heads_are_answered(self):
-        """libmicrohttpd has room for whatever is let through: nobody gets no answer."""
+        """libmicrohttpd has room for every request that is accepted: each request gets an answer."""
         for arguments in (0, 1, 32, 64):
             for fields in (0, 1, 50, 100, 120, 150):
                 query = b"?" + b"&".join(b"a%d=%d" % (i, i) for i in range(arguments))

@@ -44,7 +44,7 @@ class Import(Case):
         return got[1]
 
     def take(self, *arguments, rows, code=0):
-        """The rows that are told of, by line, and the counts."""
+        """The rows with messages, by line, and the counts."""
         out = self.tenure("--json", "import", *arguments, rows=rows, code=code)
         told = [json.loads(line) for line in out.splitlines()]
         return {int(row["line"]): row for row in told[:-1]}, told[-1]

@@ -1,6 +1,6 @@
 # tsan
-"""Clients that leave at the worst moment: while the server is in the middle of serving them. It is
-stopped meanwhile, so that all of what they sent, and that they are gone, is there at once."""
+"""Clients that disconnect at the worst moment: while the server is serving them. The server is stopped
+meanwhile, so that it sees everything that they sent, and the end of the connection, at once."""
 import signal
 import socket
 import unittest
@@ -20,7 +20,7 @@ class Leaving(unittest.TestCase):
         self.addCleanup(self.server.remove)
 
     def ask_and_leave(self, requests):
-        """Its replies are more than are sent at once: the second part finds nobody."""
+        """Sends requests whose replies are too long to be sent at once: the second part has no receiver."""
         s = self.server.connect()
         s.sendall(b"PING\r\n")
         self.assertEqual(s.recv(7), b"+PONG\r\n")
@@ -41,7 +41,7 @@ class Leaving(unittest.TestCase):
             self.ask_and_leave(words(command, *names))
 
     def test_before_a_read_that_waits(self):
-        """The read is the first that finds nobody there: it must not be waited for."""
+        """The read is the first to find the connection closed: the server must not wait for it."""
         with self.server.connect() as s:
             s.sendall(words("COMMAND", "DOCS") + words("ECHO", "that was it"))
             docs = b""
@@ -64,7 +64,7 @@ class Leaving(unittest.TestCase):
                         words("ECHO", "n%d" % i) for i in range(count))
 
     def test_a_long_pipeline_takes_turns(self):
-        """Its replies keep their order; whoever asks meanwhile is answered before it is over."""
+        """Its replies keep their order; other clients are answered before the pipeline ends."""
         requests = self.busy(500)
         with self.server.connect() as s, self.server.client() as r:
             s.sendall(requests)
@@ -91,8 +91,8 @@ class Leaving(unittest.TestCase):
             s.close()
 
     def test_who_waits_for_a_turn_when_the_server_stops_is_answered(self):
-        """The answer to the first word shows that the second has been read, and waits. What was asked in
-        one piece is answered to its end."""
+        """The answer to the first request shows that the second has been read, and waits. All requests that
+        were sent in one piece are answered."""
         self.busy(1)
         one = words("EVENTS", "AFTER", "0.0", "POOL", "none", "COUNT", 1)
         several = [self.server.connect() for _ in range(40)]
@@ -111,7 +111,7 @@ class Leaving(unittest.TestCase):
             self.assertTrue(answer.endswith(b"\r\nover\r\n"), answer)
 
     def test_answers_are_not_taken_back_from_who_goes_on_asking(self):
-        """Who closes while there is something to read tells the other side to forget the rest. The buffer
+        """A socket that is closed with unread data makes the other side drop the data it has sent. The buffer
         of this client is so small that most of its answers wait in the server's."""
         with socket.socket() as s, self.server.client() as r:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -408,7 +408,7 @@ class Matching(Asking):
 
 
 class Positions(Asking):
-    """Every answer from the state tells the log position of that state."""
+    """Every answer from the state contains the log position of that state."""
 
     def reads(self):
         return (("LEASE", "p/1"), ("LEASES",), ("VERIFY", self.lease, 1), ("EVENTS",), ("VALUE", "p/1"), ("POOL", "INFO", "p"),

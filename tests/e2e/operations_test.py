@@ -60,7 +60,7 @@ BLOCKS = sections()
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root: mounts")
 class Runbook(unittest.TestCase):
-    """One machine; each test goes on where the one before it ended."""
+    """One machine; each test continues where the one before it ended."""
 
     @classmethod
     def setUpClass(cls):
@@ -108,7 +108,7 @@ class Runbook(unittest.TestCase):
         return said
 
     def follow(self, title, first=0, last=None):
-        """What an operator does who reads this section, and sees."""
+        """What an operator who reads this section does and sees."""
         self.followed.add(title)
         return "".join(self.paste(block) for block in BLOCKS[title][first:last])
 

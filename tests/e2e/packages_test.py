@@ -63,7 +63,7 @@ class Chroot:
 
     @contextlib.contextmanager
     def network(self):
-        """A network of its own, with nobody else on its ports."""
+        """A network of its own, whose ports no other program uses."""
         holder = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up && echo up && exec sleep infinity"],
                                   stdout=subprocess.PIPE)
         try:
@@ -189,7 +189,7 @@ class Packages(unittest.TestCase):
         run("dpkg-deb", "-b", "--root-owner-group", tree, box.root / "root/new/tenure_99-1.deb")
 
     def check_upgrade(self, box):
-        """What an administrator has changed stays, and nobody is asked; the server is restarted."""
+        """An administrator's changes stay, without a question; the server is restarted."""
         conf = box.root / "etc/tenure/tenured.conf"
         edited = text_of(conf) + "\n[pool mine]\nrange = 1 2\n"
         conf.write_text(edited, encoding="utf-8")

@@ -165,7 +165,7 @@ class Methods(Case):
             self.assertEqual(set(tenure.COMMANDS) - c.sent - self.users(), alone)
 
     def users(self):
-        """On a server of their own: with the first user, nobody else gets in any more."""
+        """On a server of their own: once the first user exists, anonymous clients are refused."""
         server = Server()
         try:
             with Recording("unix://" + server.socket) as c:

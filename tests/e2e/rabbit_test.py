@@ -599,8 +599,8 @@ class RabbitTest(unittest.TestCase):
         self.assertEqual(len(steady()), 1)
 
         def last_published():
-            """What the broker has of each rule, in the end, is what became of it. Too many happened
-            meanwhile to be kept, and that is said."""
+            """The last message of the broker about each rule has the rule's final state. Too many events
+            happened meanwhile to be kept, and the server reports that."""
             got = client.get(OUT)
             while got[0] is not None:
                 event = json.loads(got[2])
@@ -619,7 +619,7 @@ class RabbitTest(unittest.TestCase):
         client.close()
 
     def toggle_while(self, restart, begin):
-        """Messages until the broker is gone, which it is soon; returns how many there were."""
+        """Publishes messages until the broker is down, which it soon is; returns how many there were."""
         thread = threading.Thread(target=restart)
         client = Client(self.broker)
         sent = begin
@@ -636,7 +636,7 @@ class RabbitTest(unittest.TestCase):
 
     @staticmethod
     def sensor(server, trigger):
-        """A sensor by the name of its trigger; returns what tells the pids of its runs so far."""
+        """Defines a sensor by the name of its trigger; returns a function for the pids of its runs so far."""
         out = os.path.join(server.data, trigger)
         client = server.local()
         client.execute_command("SENSOR", "SET", trigger, trigger, json.dumps(

@@ -79,7 +79,7 @@ class Newcomer(unittest.TestCase):
 
 
 class Runbook(unittest.TestCase):
-    """One cluster; each test goes on where the one before it ended."""
+    """One cluster; each test continues where the one before it ended."""
 
     @classmethod
     def setUpClass(cls):
@@ -94,7 +94,7 @@ class Runbook(unittest.TestCase):
         return self.machines.paste(PRELUDE + text)
 
     def follow(self, title):
-        """What an operator does who reads this section, and sees."""
+        """What an operator who reads this section does and sees."""
         self.followed.add(title)
         return "".join(self.paste(block) for block in BLOCKS[title])
 

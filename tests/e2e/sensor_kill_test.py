@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The server is killed with -9 at random moments while rules come and go. There are never two of one
-sensor, nothing of a dead server's lives on, no token of a run that is over is taken, and in the end those
-run that are wanted. The numbers are small here; the campaign makes them large."""
+"""The server is killed with -9 at random moments while rules are set and deleted. There are never two runs of
+one sensor, no process of a dead server survives, no token of an ended run is accepted, and in the end the
+wanted sensors run. The numbers are small here; the campaign makes them large."""
 import os
 import random
 import signal
@@ -29,7 +29,7 @@ class Killed(SensorCase):
         return self.path(ref + ".lock")
 
     def toggle(self):
-        """A random rule, on or off. One that was under way when the server died may have happened."""
+        """Turns a random rule on or off. A command in flight when the server died may have been committed."""
         ref = self.random.choice(self.refs)
         self.wanted[ref] = not self.wanted[ref]
         try:

@@ -1,4 +1,4 @@
-"""What a server that was killed, or that runs no sensors, leaves: nobody's token, nobody's output."""
+"""What a server that was killed, or that runs no sensors, leaves: no valid token, and no output of a missing sensor."""
 import os
 import shutil
 import signal

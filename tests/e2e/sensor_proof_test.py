@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A run counts as dead only when that is proven. What these sensors leave behind has a session of its own
-and an empty environment, and holds a lock on a file; a second run that finds the lock taken says so."""
+"""A run counts as dead only when that is proven. The processes that these sensors leave have a session of their
+own and an empty environment, and hold a lock on a file; a second run that finds the lock taken reports that."""
 import os
 import signal
 import subprocess
@@ -171,7 +171,7 @@ class Reaped(Proof):
 
 
 class Contained(Proof):
-    """By something that needs nobody who looks: no word of an operator is ever needed."""
+    """Proofs that work without an operator: no confirmation by an operator is ever needed."""
     kind = None
 
     def starts(self, mode):

@@ -254,7 +254,7 @@ class Manners(SensorCase):
         self.assertEqual(self.ends("s", 2)["crashes"], 0)
 
     def test_a_sensor_that_becomes_a_daemon_has_crashed(self):
-        """Its first process is gone; what it has left must be dead before the next is started."""
+        """Its first process has ended; the processes that it has left must be dead before the next run is started."""
         self.sensor("s", DUMMY, "daemonise", max_restarts=3)
         self.want("s")
         self.assertEqual(self.reaches("s", "error")["starts"], 4)

@@ -24,7 +24,7 @@ FENCE_SECONDS = 1  # how long a read waits for a log position
 
 
 def reply_of(server, request):
-    """All of it: the reply to what comes after is known."""
+    """The whole reply: it ends before the known reply to the next request."""
     with server.connect() as s:
         s.sendall(request + b"ECHO the-end\r\n")
         got = b""
@@ -204,7 +204,7 @@ class Room(unittest.TestCase):
         self.addCleanup(self.r.close)
 
     def fill(self):
-        """Takes all that there is, and somebody is hung up on for it."""
+        """Uses up all the room, for which one of the clients is disconnected."""
         crowd = [self.server.connect() for _ in range(300)]
         for s in crowd:
             self.addCleanup(s.close)

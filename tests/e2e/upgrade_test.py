@@ -1,4 +1,4 @@
-"""Every release's data directory opens, shows what that release showed, and goes on. The directories
+"""Every release's data directory opens, shows what that release showed, and can be written. The directories
 are in tests/golden, made by make.py there with the programs of the release."""
 import glob
 import json
