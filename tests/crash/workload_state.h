@@ -1,4 +1,4 @@
-/* What the workloads' files share, and nobody else. */
+/* Shared by the files of the workloads only. */
 #ifndef TESTS_CRASH_WORKLOAD_STATE_H
 #define TESTS_CRASH_WORKLOAD_STATE_H
 

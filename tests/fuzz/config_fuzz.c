@@ -1,5 +1,5 @@
-/* Any bytes as the configuration file. What has no mistakes is printed, and the printout read again:
- * it has none either, and says the same. */
+/* Any bytes as the configuration file. A file without mistakes is printed, and the printout is read
+ * again: it has no mistakes either, and the same meaning. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Any bytes as what comes over a connection of HTTP: the judge says the same however they are cut,
- * and stands still after a fault. */
+/* Any bytes as the input of an HTTP connection: the framing has the same result however the bytes
+ * are split, and reads nothing after a fault. */
 #include <string.h>
 
 #include "base/assert.h"

@@ -1,6 +1,6 @@
-/* Any bytes as the answer of a server, in pieces of the size that the first byte says: whatever the
- * command line's reader makes of them is shown every way it can be, and every way the pieces are cut
- * must come to the same. */
+/* Any bytes as the answer of a server, in pieces of the size that the first byte gives: whatever
+ * the command line's reader makes of them is printed in every format, and every way of splitting
+ * them must have the same result. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Any bytes as a datagram of a node: whatever is taken for a request is within its bounds, stands in
- * the datagram, and has a holder or a reason why it has none. */
+/* Any bytes as a datagram of a node: every accepted request is within its bounds, lies inside the
+ * datagram, and has a holder or a reason for having none. */
 #include <string.h>
 
 #include "base/assert.h"

@@ -1,5 +1,5 @@
-/* What the fuzz targets of HTTP share: a request that was understood becomes words, the words a call,
- * and a call that is a write is encoded and decoded again. Whatever is refused says why. */
+/* Shared by the fuzz targets of HTTP: a request that was parsed becomes words, the words a call,
+ * and a call that is a write is encoded and decoded again. Every refusal has a reason. */
 #ifndef TESTS_FUZZ_WORDS_H
 #define TESTS_FUZZ_WORDS_H
 

@@ -1,5 +1,5 @@
-/* Many threads on one engine, over the real log on a real disk: nothing is given twice, nothing that
- * was answered is missing, whatever else goes on. */
+/* Many threads on one engine, over the real log on a real disk: no value is granted twice, no
+ * answered command is missing, whatever else happens. */
 /* tsan */
 #include <setjmp.h>
 #include <stdarg.h>

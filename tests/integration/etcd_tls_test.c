@@ -1,4 +1,4 @@
-/* The client of etcd over TLS: who is trusted, by either side. */
+/* The client of etcd over TLS: which certificates each side trusts. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Servers that are killed, and what the next one finds: everything dead, or ended by it, and nobody else
- * touched. */
+/* Servers that are killed, and what the next server finds: every process of a run is dead, or is
+ * ended by the new server, and no other process is touched. */
 #include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* A run ends at the deadline that its guardian was told last, whatever became of the server. */
+/* A run ends at the last deadline that its guardian received, whatever happened to the server. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

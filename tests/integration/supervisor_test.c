@@ -1,5 +1,5 @@
-/* The supervisor with real processes, on an engine whose log does what the test says: full disks,
- * failing disks, and more news than fit. */
+/* The supervisor with real processes, on an engine whose log the test controls: full disks, failing
+ * disks, and more news than fit. */
 /* tsan */
 #include <setjmp.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* What the two files of the operating system in memory share; for nobody else. */
+/* Shared by the two files of the operating system in memory only. */
 #ifndef TESTS_LIB_FAKEOS_STATE_H
 #define TESTS_LIB_FAKEOS_STATE_H
 

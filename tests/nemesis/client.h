@@ -1,7 +1,7 @@
-/* One client: a connection with several requests under way, and what comes back on it.
+/* One client: a connection with several requests in flight, and the answers that arrive on it.
  *
- * Requests are numbers of operations in a history. What the other side sends is read with the command
- * line's reader of replies and put into the operation. */
+ * Requests are numbers of operations in a history. Answers are read with the command line's reader
+ * of replies and put into the operation. */
 #ifndef TESTS_NEMESIS_CLIENT_H
 #define TESTS_NEMESIS_CLIENT_H
 

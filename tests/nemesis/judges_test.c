@@ -1,8 +1,8 @@
-/* The judges are judged: good histories are accepted, and each violation that is put into one is seen
- * by those who could see it.
+/* Tests of the judges: good histories are accepted, and each violation that is put into a history
+ * is detected by the judges that can see it.
  *
- * The history is recorded for the occasion, from a real server that is killed; TENURE_SEED makes another
- * one, TENURE_TRIES puts each violation to so many places. */
+ * The history is recorded for the occasion, from a real server that is killed; TENURE_SEED makes
+ * another one, TENURE_TRIES puts each violation in that many places. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* Between check_log.c and order.c: what time says about positions in the log. */
+/* Between check_log.c and order.c: what time implies about positions in the log. */
 #ifndef TESTS_NEMESIS_ORDER_H
 #define TESTS_NEMESIS_ORDER_H
 

@@ -1,4 +1,4 @@
-/* Commands about rules and sensors, and what sensors and their supervisor say. */
+/* Commands about rules and sensors, and reports of sensors and their supervisor. */
 #include "sim/generate.h"
 
 #include <stdio.h>

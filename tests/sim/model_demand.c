@@ -1,4 +1,4 @@
-/* Rules and sensors: what is wanted, counted anew each time somebody asks. */
+/* Rules and sensors: which are wanted, counted again at each query. */
 #include "sim/model.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Pools and their values: which exist, which are free, who has them. */
+/* Pools and their values: which pools exist, which values are free, which leases hold them. */
 #include "sim/model.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* A request under way, shared by those who judge it and those who pick its values. */
+/* The current request, shared by the code that judges it and the code that picks its values. */
 #ifndef TESTS_SIM_MODEL_REQUEST_H
 #define TESTS_SIM_MODEL_REQUEST_H
 

@@ -1,4 +1,4 @@
-/* What a kernel says, in the model's own words: copied, with pools by their names. */
+/* The kernel's events and results in the model's own form: copied, with pools by their names. */
 #include "sim/model.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Waiting: who is in which line, who may be served, and what the waiting are told. */
+/* Waiting: which leases are in which line, which may be served, and what their clients are
+ * answered. */
 #include "sim/model_request.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-/* Clients that know what they want: they lease, renew and give back, with an operation id each time,
- * repeat what was not answered, crash and come back, and believe to have what they were granted until
- * the deadline that they were told, on the time of the log. */
+/* Clients that know what they want: they lease, renew and release, with an operation id each time,
+ * repeat requests without an answer, crash and return, and believe that they have the values
+ * granted to them until the reported deadline, by the time of the log. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* The log as it is on the disk against the ledger: nothing acknowledged is missing, nothing is there
- * that nobody sent, and a batch is there whole or not at all. */
+/* Compares the log on the disk with the ledger: no acknowledged batch is missing, no batch is there
+ * that was not sent, and a batch is there as a whole or not at all. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Readers of events: they go on where they were, whatever happens in between, and are told what they
- * miss. If no call has failed, they miss nothing but what is older than the bound. */
+/* Readers of events: they continue from their positions, whatever happens in between, and are told
+ * what they miss. If no call has failed, they miss nothing but events older than the bound. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* What a user sees whose pools and holders are patterns: leases and events are judged by all that they
- * name, not by the first of it. */
+/* What a user whose pools and holders are patterns can see: leases and events are judged by
+ * everything that they name, not only by the first name. */
 #include "server/access.h"
 
 #include "unit/engine_world.h"

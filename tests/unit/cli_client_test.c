@@ -1,5 +1,5 @@
-/* The command line's client against a server that means ill: whatever it says, nothing that a terminal
- * would obey gets there; and when it hangs up, the exit code says what that means. */
+/* The command line's client against a malicious server: no bytes that a terminal would obey are
+ * printed; and when the server disconnects, the exit code shows the outcome. */
 #include "unit/unit.h"
 
 #include <arpa/inet.h>

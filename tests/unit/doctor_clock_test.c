@@ -1,4 +1,4 @@
-/* The doctor and the clock: what it says when the clock is far ahead of the log, or behind it. */
+/* The doctor and the clock: its messages when the clock is far ahead of the log, or behind it. */
 #include "unit/unit.h"
 
 #include "config/config.h"

@@ -1,6 +1,6 @@
-/* Authority fails closed: once the clock has passed a lease's deadline, no read says that the lease
- * lives, whether or not the log could record its end; and an engine that has lost its log says
- * nothing about leases at all. */
+/* Authority fails closed: once the clock has passed a lease's deadline, no read reports that the
+ * lease lives, whether or not the log could record its end; and an engine that has lost its log
+ * answers no reads of leases at all. */
 #include "unit/engine_world.h"
 
 #include "token/token_issuer.h"

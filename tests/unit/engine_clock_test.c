@@ -1,5 +1,5 @@
-/* A log that is ahead of the wall clock: it is told, and time goes slower until the wall clock has
- * caught up, never back. */
+/* A log that is ahead of the wall clock: that is reported, and the log's time runs slower until the
+ * wall clock has caught up, never back. */
 #include "unit/engine_world.h"
 
 #define HOUR_MS 3600000u

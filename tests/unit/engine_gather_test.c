@@ -1,4 +1,5 @@
-/* Requests that are submitted together: who commits them, when, and as how many batches. */
+/* Requests that are submitted together: which thread commits them, when, and in how many
+ * batches. */
 /* tsan */
 #include "unit/engine_world.h"
 

@@ -1,5 +1,5 @@
-/* Roles: opening appends nothing, leading is taken and lost while the engine lives, and a follower has the
- * state of whoever commits. */
+/* Roles: opening appends nothing, the lead is taken and lost while the engine lives, and a follower
+ * has the state of the owner. */
 #include "unit/engine_world.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* The engine over a log that commits late, elsewhere, not at all, or in doubt: who commits, what
- * shares a batch, what a caller may conclude. */
+/* The engine over a log that commits late, on another thread, not at all, or in doubt: which thread
+ * commits, which commands share a batch, what a caller may conclude. */
 /* tsan */
 #include "unit/engine_world.h"
 

@@ -1,5 +1,5 @@
-/* One engine over a fake log, callers on threads of their own, asynchronous requests: what the tests
- * of the engine stand on. */
+/* One engine over a fake log, callers on threads of their own, asynchronous requests: the base of
+ * the engine's tests. */
 #ifndef TESTS_UNIT_ENGINE_WORLD_H
 #define TESTS_UNIT_ENGINE_WORLD_H
 

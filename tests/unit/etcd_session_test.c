@@ -1,4 +1,5 @@
-/* gRPC over HTTP/2 without a connection: what a server may say, byte by byte, and what it means. */
+/* gRPC over HTTP/2 without a connection: what a server may send, byte by byte, and what it
+ * means. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Which versions of etcd are taken, and what is said about the others. */
+/* Which versions of etcd are accepted, and the messages about the others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Patterns: what Redis says about each, and patterns that would take for ever if tried naively. */
+/* Patterns: how Redis matches each, and patterns that would take forever in a naive
+ * implementation. */
 #include <string.h>
 
 #include "base/glob.h"

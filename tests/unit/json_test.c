@@ -1,5 +1,5 @@
-/* Replies as JSON: every type, any nesting, any bytes, buffers that are too small, and problems. Where
- * it helps, a JSON library says whether it is JSON at all. */
+/* Replies as JSON: every type, any nesting, any bytes, buffers that are too small, and problems.
+ * Where it helps, a JSON library checks that the result is JSON. */
 #include "unit/unit.h"
 
 #include <jansson.h>

@@ -1,5 +1,5 @@
-/* Commands as bytes: whole they are understood, cut anywhere or with a byte too many they are not; and
- * whether anybody hears of what they do changes nothing. */
+/* Commands as bytes: complete commands are decoded; commands cut anywhere, or with a byte too many,
+ * are not; and whether the results and events of a command have a listener changes nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What the model of tests/sim found the kernel to be wrong in, each as short as it can be told. */
+/* Errors of the kernel that the model of tests/sim has found, each as short as possible. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Changes of rules that say which revision they make: late ones do not undo what is newer. */
+/* Changes of rules that name their revision: late ones do not undo newer ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* What sensors and their supervisor say, and what nobody else may do to the lease of a run. */
+/* Reports of sensors and their supervisor, and what no other client may do to the lease of a
+ * run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* The local log: what goes in comes out, what is full says so, and two never write at once.
+/* The local log: batches that were appended are loaded, a full disk is reported, and two processes
+ * never write at once.
  *
  * Everything runs on a fake disk but for the last test, which uses threads and a real one. */
 /* tsan */

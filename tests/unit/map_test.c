@@ -1,4 +1,4 @@
-/* The bounded hash index, against a plain array that says which record is in. */
+/* The bounded hash index, against a plain array that shows which records are in it. */
 #include "unit/unit.h"
 
 #include "base/hash.h"

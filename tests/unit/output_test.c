@@ -1,4 +1,4 @@
-/* Output that is rotated between two looks of whoever reads it. */
+/* Output that is rotated between two reads. */
 #include "unit/unit.h"
 
 #include "lib/fakeos.h"

@@ -1,4 +1,5 @@
-/* The small parts around processes: frames, what /proc says, where a cgroup is, names, positions. */
+/* The small parts around processes: frames, the contents of /proc, the path of a cgroup, names,
+ * positions. */
 #include "unit/unit.h"
 
 #include "process/cgroup.h"

@@ -1,4 +1,5 @@
-/* The table of commands, its parser and its answers: every example parses, every refusal says why. */
+/* The table of commands, its parser and its answers: every example parses, every refusal has a
+ * reason. */
 #include "unit/unit.h"
 
 #include "protocol/docs.h"

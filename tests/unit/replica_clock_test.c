@@ -1,4 +1,4 @@
-/* The replicated log over a fake etcd: wall clocks that are wrong, and which of them have a say. */
+/* The replicated log over a fake etcd: wall clocks that are wrong, and which clocks count. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What a node says about itself, and the file beside its local copy: bytes that may be damaged. */
+/* A node's record about itself, and the file next to its local copy: bytes that may be damaged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* The replicated log over a fake etcd: somebody else writes under the cluster's prefix, by mistake or on purpose.
- * Whatever is there, no node crashes, no two nodes own the log, what was acknowledged stays on the nodes, and a
- * node that cannot go on says why. */
+/* The replicated log over a fake etcd: another client writes under the cluster's prefix, by mistake
+ * or on purpose. Whatever it writes, no node crashes, no two nodes own the log, acknowledged
+ * commands stay on the nodes, and a node that cannot continue reports why. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

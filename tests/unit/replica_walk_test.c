@@ -1,5 +1,5 @@
-/* Who owns a replicated log: every run of two nodes and one register, up to a depth (TENURE_DEPTH), with
- * swaps that are lost, late, answered to nobody or refused for space. */
+/* Which node owns a replicated log: every run of two nodes and one register, up to a depth
+ * (TENURE_DEPTH), with swaps that are lost, late, left without an answer or refused for space. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

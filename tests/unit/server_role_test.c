@@ -1,4 +1,4 @@
-/* Addresses of nodes, as they are told to clients. */
+/* Addresses of nodes, as clients get them. */
 #include "unit/unit.h"
 
 #include "server/server_role.h"

@@ -1,5 +1,5 @@
-/* What a restart finds in the store of events: files from before a power cut, a replay that tells some of
- * them again, and holes. */
+/* What a restart finds in the store of events: files from before a power cut, a replay that makes
+ * some events again, and holes. */
 #include "unit/store_shop.h"
 
 static void what_was_flushed_is_there_after_a_power_cut(void **state) {

@@ -1,5 +1,5 @@
-/* The store of events by itself, on a machine in memory, and ways to fill and to read it: what the tests
- * of the store stand on. */
+/* The store of events by itself, on a machine in memory, and functions to fill and to read it: the
+ * base of the store's tests. */
 #ifndef TESTS_UNIT_STORE_SHOP_H
 #define TESTS_UNIT_STORE_SHOP_H
 

@@ -1,5 +1,5 @@
-/* A sensor whose run is on another node of the cluster: its lease stays until that run is gone. Nothing is
- * ever started here. */
+/* A sensor whose run is on another node of the cluster: its lease stays until that run has ended.
+ * No process is started here. */
 #include "unit/supervisor_desk.h"
 
 #define EPOCH 7u         /* epoch of the ownership in which the run was started */

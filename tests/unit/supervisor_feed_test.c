@@ -1,4 +1,4 @@
-/* The feed of the supervisor: what it hears of while nobody takes it. */
+/* The feed of the supervisor: the news that it collects until they are taken. */
 #include "unit/unit.h"
 
 #include "supervisor/supervisor_parts.h"

@@ -1,5 +1,5 @@
-/* Walks through very many sensors: a few in each turn of the loop, and in the end all of them. Nothing is
- * ever started here. */
+/* Walks through very many sensors: a few in each turn of the loop, and in the end all of them. No
+ * process is started here. */
 #include "unit/supervisor_desk.h"
 
 #define SENSORS 1500u
