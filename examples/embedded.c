@@ -1,5 +1,5 @@
-/* Tenure inside a program: opens ./demo-data, leases a port, gives it back. Run it twice: the pool is
- * still there, and so is everything else that was answered. */
+/* Tenure inside a program: opens ./demo-data, leases a port, releases it. Run it twice: the pool
+ * still exists, and so does everything else that was answered. */
 #include <stdio.h>
 #include <tenure.h>
 

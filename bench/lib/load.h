@@ -1,10 +1,10 @@
-/* A load generator for servers that speak RESP: one thread, epoll, many connections with many requests
- * under way on each.
+/* A load generator for servers that speak RESP: one thread, epoll, many connections with many
+ * requests in flight on each.
  *
- * A lane is one client's conversation, one request at a time: what it asks next may hang on the last
- * reply. A connection carries `depth` lanes and works like a client with a pipeline: it sends a request
- * of each, waits for all replies, and sends the next ones together. The script says what a lane asks
- * and what it makes of the answer, so that the same loop drives every server. */
+ * A lane is one client's conversation, one request at a time: its next request may depend on the
+ * last reply. A connection carries `depth` lanes and works like a client with a pipeline: it sends
+ * a request of each, waits for all replies, and sends the next ones together. The script makes the
+ * requests of a lane and judges the answers, so that the same loop drives every server. */
 #ifndef TN_BENCH_LOAD_H
 #define TN_BENCH_LOAD_H
 

@@ -1,8 +1,9 @@
 /* A server or library that Tenure is compared with, and the clients that drive it.
  *
- * A peer is one file, peer_NAME.c, that keeps leases in the way that suits it best: one round trip a step,
- * prepared or precompiled statements, indexes, every step on disk before its answer. Like the scripts of
- * Redis, they keep a value's holder, fencing token and deadline, and nothing else that Tenure does. */
+ * A peer is one file, peer_NAME.c, that keeps leases in the way that suits it best: one round trip
+ * a step, prepared or precompiled statements, indexes, every step on disk before its answer. Like
+ * the scripts of Redis, peers keep a value's holder, fencing token and deadline, and nothing else
+ * that Tenure keeps. */
 #ifndef TN_BENCH_PEER_H
 #define TN_BENCH_PEER_H
 

@@ -1,10 +1,11 @@
-/* What clients of Redis ask, for each workload: Lua scripts and single commands that keep what a lease
- * needs at least. They do not look for expired leases, remember no operations and publish no events, as
- * Tenure does, and the client supplies the time.
+/* The requests of Redis' clients, for each workload: Lua scripts and single commands that keep the
+ * minimum that a lease needs. They do not look for expired leases, remember no operations and
+ * publish no events, as Tenure does, and the client supplies the time.
  *
- * Two layouts. The full one can tell the holder of a value: a free list, `owner` (value to TOKEN:HOLDER),
- * `due` (value to its end). The lean one cannot, and writes less: a free list, and `leases`
- * (VALUE:TOKEN:HOLDER to its end). A pool is a database of its own, so that no key has to be composed. */
+ * Two layouts. The full one can find the holder of a value: a free list, `owner` (value to
+ * TOKEN:HOLDER), `due` (value to its end). The lean one cannot, and writes less: a free list, and
+ * `leases` (VALUE:TOKEN:HOLDER to its end). A pool is a database of its own, so that no key has to
+ * be composed. */
 #ifndef TN_BENCH_SCRIPT_REDIS_H
 #define TN_BENCH_SCRIPT_REDIS_H
 

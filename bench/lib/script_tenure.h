@@ -1,4 +1,4 @@
-/* What clients of Tenure ask, for each workload. */
+/* The requests of Tenure's clients, for each workload. */
 #ifndef TN_BENCH_SCRIPT_TENURE_H
 #define TN_BENCH_SCRIPT_TENURE_H
 

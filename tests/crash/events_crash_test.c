@@ -1,9 +1,9 @@
-/* Events through crashes: whatever happens to the machine, what can be read back afterwards is what
- * happened, in order, and a reader who misses something is told.
+/* Events through crashes: whatever happens to the machine, the events that can be read afterwards
+ * are those that happened, in order, and a reader that misses some learns that.
  *
  * A run is a few lives of one machine. Each opens the engine, does random things with many events,
- * takes snapshots, and ends by a power cut or a failure at a random call, or well. The listener hears
- * every event when it happens or is told again by replay: that is the reference. */
+ * takes snapshots, and ends by a power cut, by a failure at a random call, or cleanly. The listener
+ * gets every event when it happens or when a replay makes it again: that is the reference. */
 #include "unit/unit.h"
 
 #include "engine/events.h"

@@ -1,9 +1,11 @@
-/* What a log was given, what it acknowledged, and whether what it gives back is right.
+/* The batches that a log was given, those that it acknowledged, and whether a load returns the
+ * right ones.
  *
- * A load is right if it gives back a first part of what was tried, byte for byte, with every batch that
- * was acknowledged; a snapshot in front of it must be one that was written, for a batch that was
- * acknowledged. No LSN that may have been written before is given again, whether its batch is still
- * there or not. What a load gave back counts as acknowledged from then on: it has been served. */
+ * A load is right if it returns a prefix of the batches that were tried, byte for byte, with every
+ * batch that was acknowledged; a snapshot before them must be one that was written, for a batch
+ * that was acknowledged. No LSN that may have been written before is assigned again, whether its
+ * batch still exists or not. The batches that a load returned count as acknowledged from then on:
+ * they have been served. */
 #ifndef TESTS_CRASH_LEDGER_H
 #define TESTS_CRASH_LEDGER_H
 

@@ -1,8 +1,8 @@
-/* A kernel on the table: creates one, builds commands, applies them, and can do it all again.
+/* A kernel in a test: creates one, builds commands, applies them, and can repeat them all.
  *
  * Every command that goes through kit_run is also recorded, so that a test can replay the whole log
- * into a second kernel, or a snapshot and the rest of it, and compare hashes. Invariants are checked
- * after each command while `check_every` is not zero. */
+ * into a second kernel, or a snapshot and the rest of the log, and compare hashes. Invariants are
+ * checked after each command while `check_every` is not zero. */
 #ifndef TN_TESTS_KIT_H
 #define TN_TESTS_KIT_H
 

@@ -1,9 +1,9 @@
-/* What clients of a real server asked and were told, when, and what the server's log says of it.
+/* The requests of clients to a real server, their answers, the times of both, and the server's log.
  *
- * An operation is one request of one client. It began before its first byte was sent and ended after
- * its last answer was read, by one monotonic clock, so that "ended before the other began" is true
- * whenever it is claimed. Everything is kept in numbers of fixed size (see world.h for what they stand
- * for), so that a history is written to a file as it is and checked again from there. */
+ * An operation is one request of one client. It began before its first byte was sent and ended
+ * after its last answer was read, by one monotonic clock, so that "ended before the other began" is
+ * true whenever it is claimed. Everything is kept in numbers of fixed size (see world.h for their
+ * meaning), so that a history is written to a file as it is and checked again from there. */
 #ifndef TESTS_NEMESIS_HISTORY_H
 #define TESTS_NEMESIS_HISTORY_H
 

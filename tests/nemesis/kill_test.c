@@ -1,8 +1,8 @@
-/* kill -9 of the real server at random points under load, and a ledger of what clients were told: after
- * each restart all of it is still so (ledger.h).
+/* kill -9 of the real server at random points under load, and a ledger of the answers that clients
+ * got: after each restart all of them must still hold (ledger.h).
  *
- * TENURE_KILLS says how many, TENURE_SEED begins with another seed. A server's directory is used for
- * fifty kills, then its history goes before the judges as well. */
+ * TENURE_KILLS is the number of kills, TENURE_SEED begins with another seed. A server's directory
+ * is used for fifty kills, then its history goes to the judges as well. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* Linearizability: clients contend on a real server that is killed again and again, and two judges
- * look at what they were told (check.h).
+ * examine the answers that the clients got (check.h).
  *
  * TENURE_SEED plays one seed (the first of the run otherwise). TENURE_SECONDS plays rounds with new
  * seeds for this time; each is judged by a process of its own while the next one is being played.

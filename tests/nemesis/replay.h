@@ -1,6 +1,7 @@
-/* A history's log once more: through a kernel, and each of its answers through the model that was
- * written to be obviously right (sim/model.h). Whoever compares what clients were told with the result
- * of a step compares it with what the model says, too: they agree, or the step fails. */
+/* Replays a history's log: through a kernel, and each of its answers through the model that was
+ * written to be obviously right (sim/model.h). A comparison of a client's answer with the result of
+ * a step is thus a comparison with the model's answer, too: kernel and model agree, or the step
+ * fails. */
 #ifndef TESTS_NEMESIS_REPLAY_H
 #define TESTS_NEMESIS_REPLAY_H
 

@@ -1,7 +1,8 @@
-/* Three nodes that own and follow a log in a fake etcd, with the real decisions (replica/replica_owner.h) and
- * the real bytes (replica/replica_head.h), while calls are lost, late and doubled, members and nodes hang,
- * and clocks run differently. What must hold: never two owners, nothing acknowledged is missing, nothing
- * refused is there, and when all is well again somebody owns the log. */
+/* Three nodes that own and follow a log in a fake etcd, with the real decisions
+ * (replica/replica_owner.h) and the real bytes (replica/replica_head.h), while calls are lost, late
+ * and doubled, members and nodes hang, and clocks run differently. What must hold: never two
+ * owners, no acknowledged batch is missing, no refused batch is in the log, and when all faults
+ * have ended a node owns the log. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
-/* The log and what is around it: files that go missing, descriptors that run out, signals, pipes.
+/* The log and its environment: files that disappear, descriptors that run out, signals, pipes.
  *
- * The first part is about what shows that a file was there; the rest about failures that must be
- * told as what they are. Fake disk, but for the last three tests. */
+ * The first part is about the proofs that a file existed; the rest about failures that must be
+ * reported correctly. Fake disk, but for the last three tests. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
