@@ -2,7 +2,7 @@
 # How fast allocations move in and out: rows of a table of networks into a server of its own, the same
 # again, as a dry run, and back out.
 #
-#   tools/bench-import.sh [ROWS]      a million, if not told
+#   tools/bench-import.sh [ROWS]      a million by default
 #
 # Uses the release build. Prints a line each: what, seconds, rows a second.
 set -euo pipefail

@@ -36,7 +36,7 @@ class Result(NamedTuple):
     peer_value: Optional[float]
 
     def met(self) -> Optional[bool]:
-        """Whether the goal is met; None: there is none."""
+        """Whether the goal is met; None: no goal."""
         if self.row.goal == "-":
             return None
         sense, bound = self.row.goal.split()
@@ -143,7 +143,7 @@ text { fill: #e6edf3; } .faint { fill: #8d96a0; } .grid { stroke: #30363d; } .on
 
 
 class Axis:
-    """A logarithmic one, from one power of ten to another."""
+    """A logarithmic axis, from one power of ten to another."""
 
     def __init__(self, values: List[float]) -> None:
         logs = [math.log10(value) for value in values]

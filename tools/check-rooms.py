@@ -106,7 +106,7 @@ class Room:
 
 @dataclass
 class Rooms:
-    """What src/rooms.list says."""
+    """The content of src/rooms.list."""
 
     rows: list[Room] = field(default_factory=list)  # rooms and parts of rooms, in order
     sets: dict[str, list[str]] = field(default_factory=dict)
@@ -256,7 +256,7 @@ class Checker:
     # ---- Includes ----
 
     def read_includes(self, path: str) -> None:
-        """path is that of a file under src/, or include/tenure.h."""
+        """`path` is the path of a file under src/, or include/tenure.h."""
         text = (self.root / path).read_text(encoding="utf-8")
         text = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S)
         name = path.removeprefix("src/")
@@ -295,7 +295,7 @@ class Checker:
                 self.check_reach(name, line, header)
 
     def check_reach(self, name: str, line: int, direct: str) -> None:
-        """Everything that this include brings in with it."""
+        """Checks all files that this include adds, directly or indirectly."""
         seen = {direct}
         stack = [direct]
         while stack:
@@ -389,7 +389,7 @@ class Checker:
                 self.complain(PAGE, line, "map", f"there is no {pattern}.c or .h")
 
     def run(self, write: bool) -> bool:
-        """True: there is nothing to complain about."""
+        """True: no violation was found."""
         self.read_list()
         self.check_directories()
         self.check_names()

@@ -3,9 +3,9 @@
 #
 #   tools/fuzz.sh SECONDS [TARGET...]
 #
-# Seeds come from tests/fuzz/corpus/NAME; what is found grows in build/fuzz/corpus/NAME, and an
-# input that breaks something is left in build/fuzz/ for a test to be made of it. One line tells of
-# each target; all that it printed is in build/fuzz/NAME.log. Ends with 1 if there was a finding.
+# Seeds come from tests/fuzz/corpus/NAME; new inputs are added to build/fuzz/corpus/NAME, and an
+# input that makes a target fail stays in build/fuzz/, for a new test. One line is printed for
+# each target; its whole output is in build/fuzz/NAME.log. Ends with 1 if there was a finding.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A cluster on this machine, and what happens when its owner dies: three members of etcd and three nodes on
-# loopback, in a temporary directory. Allocates, kills the owner with SIGKILL, and goes on with the next.
+# loopback, in a temporary directory. Allocates, kills the owner with SIGKILL, and continues with the next.
 #
 #   tools/run-cluster.sh [--stay]     --stay: leaves the cluster running until Ctrl-C
 #
@@ -21,7 +21,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# Ports that nobody else has at this moment.
+# Ports that are free at this moment.
 mapfile -t free < <(/usr/bin/python3 - <<'END'
 import socket
 held = [socket.socket() for _ in range(12)]

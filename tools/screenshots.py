@@ -44,7 +44,7 @@ def furnish(client):
 
 
 class Work:
-    """Holders that come and go."""
+    """Holders that allocate and release values."""
 
     def __init__(self, client):
         self.client = client
@@ -82,7 +82,7 @@ class Work:
 
 
 def wait_in_line(server):
-    """Two that wait for GPUs, as long as this runs."""
+    """Two clients that wait for GPUs, as long as this runs."""
     ask = []
     for holder in ("training/llm-7", "training/vision-2"):
         s = server.connect()

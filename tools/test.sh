@@ -2,8 +2,8 @@
 # Everything that must pass: the release build and the linters, all tests under the address and
 # undefined-behavior sanitizers, the threaded tests under the thread sanitizer.
 #
-# Goes on after a failure, so that one run shows all of them. In the end it says once more what failed,
-# and the end of what each of those printed. The last line is `N passed, N failed`, over all runs; a
+# Continues after a failure, so that one run shows all failures. At the end it lists the failed tests again,
+# each with the end of its output. The last line is `N passed, N failed`, over all runs; a
 # build that fails counts as one failure. Exits 0 only if nothing failed.
 #
 # A test that fails has failed: nothing is played again. One that comes and goes has a race to be found.

@@ -10,7 +10,7 @@ options, the version. KEPT is the directory with a mark for each such state.
 clang's analyzer takes most of the time, so it looks at the product (src, examples, bench) and not at the
 tests; the other checks look at everything. With TENURE_TIDY_COMMITS=N in the environment, the analyzer
 looks only at files that the last N commits or the working copy have changed: `make test` does that,
-`make lint` looks at all. Exits 1 if there is a finding."""
+`make lint` checks all. Exits 1 if there is a finding."""
 
 import concurrent.futures
 import hashlib
@@ -27,7 +27,7 @@ COMMON = ["--quiet", "--extra-arg=-Wno-unknown-warning-option"]
 
 
 def changed() -> Optional[Set[str]]:
-    """The files that the analyzer looks at; None: all."""
+    """The files that the analyzer examines; None: all."""
     commits = os.environ.get("TENURE_TIDY_COMMITS")
     if commits is None:
         return None
@@ -71,7 +71,7 @@ def clean(name: str, entry: Dict[str, Any], settings: bytes, kept: Path) -> bool
     mark = kept / state_of(name, entry, settings)
     if mark.exists():
         return True
-    # One file and one way to compile it a run: clang-tidy 14 invents uninitialized va_lists when it is
+    # One file and one way to compile it in each run: clang-tidy 14 invents uninitialized va_lists when it is
     # given several files, and checks a file once for each entry that it has.
     with tempfile.TemporaryDirectory() as directory:
         with open(os.path.join(directory, "compile_commands.json"), "w", encoding="utf-8") as file:
