@@ -44,9 +44,15 @@ static enum tn_status admin_forget(void *ctx, const char *name, struct log_error
 }
 
 struct server_cluster node_admin(struct node *node) {
-    return (struct server_cluster){.ctx = node,
-                                   .step_down = admin_step_down,
-                                   .close = admin_close,
-                                   .forget = admin_forget,
-                                   .snapshot_token = node->notes.snapshot_token};
+    const struct config *config = node->config;
+    bool has_http = strcmp(config_text(config, CONFIG_HTTP), "off") != 0;
+    return (struct server_cluster){
+        .ctx = node,
+        .node = config_text(config, CONFIG_NODE),
+        .address = config_advertised(config, CONFIG_ADVERTISE, CONFIG_LISTEN),
+        .http = has_http ? config_advertised(config, CONFIG_ADVERTISE_HTTP, CONFIG_HTTP) : "",
+        .step_down = admin_step_down,
+        .close = admin_close,
+        .forget = admin_forget,
+        .snapshot_token = node->notes.snapshot_token};
 }

@@ -27,7 +27,18 @@ static void node_write(struct protocol_writer *w, const struct log_node *node, b
     protocol_pair_flag(w, "self", node->self);
 }
 
-/* Without a cluster, the server shows itself as the only node. */
+/* Without a cluster, or before etcd has answered for the first time, this server shows itself as the only node. */
+static void self_write(const struct server_cluster *cluster, struct log_node *ret_node) {
+    bool clustered = cluster->node != NULL;
+    *ret_node = (struct log_node){.self = true};
+    (void)snprintf(ret_node->name, sizeof ret_node->name, "%s",
+                   clustered ? cluster->node : "local");
+    if (clustered) {
+        (void)snprintf(ret_node->address, sizeof ret_node->address, "%s", cluster->address);
+        (void)snprintf(ret_node->http, sizeof ret_node->http, "%s", cluster->http);
+    }
+}
+
 enum tn_result read_nodes(struct server_request *request) {
     struct server_owners *owners = request->owners;
     struct protocol_writer *w = request->w;
@@ -37,7 +48,7 @@ enum tn_result read_nodes(struct server_request *request) {
     engine_stats_read(owners->engine, &stats);
     server_role_refresh(owners->role, owners->engine);
     if (count == 0) {
-        nodes[count++] = (struct log_node){.name = "local", .self = true};
+        self_write(&owners->options->cluster, &nodes[count++]);
     }
     protocol_write_map(w, 3);
     protocol_write_text(w, "nodes");

@@ -39,6 +39,8 @@ struct server_hooks {
  * may block. TN_OK, or the reason is in *error. NULL: this is no cluster. */
 struct server_cluster {
     void *ctx;
+    /* This node, for lists that etcd has no part in yet. NULL: it is not a node of a cluster. */
+    const char *node, *address, *http; /* http: "" if there is none */
     enum tn_status (*step_down)(void *ctx, const char *node, struct log_error *error);
     enum tn_status (*close)(void *ctx, const char *node, struct log_error *error);
     enum tn_status (*forget)(void *ctx, const char *node, struct log_error *error);

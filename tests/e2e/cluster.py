@@ -16,19 +16,24 @@ class Etcd:
     """One member, which keeps its port in all of its lives."""
     more = ()
 
-    def __init__(self):
+    def __init__(self, name="e"):
+        self.prepare(name)
+        self.start()
+
+    def prepare(self, name):
+        self.name = name
         self.dir = tempfile.mkdtemp(prefix="tenure-etcd-")
         self.held = [reserve(), reserve()]
         self.client, self.peer = ("http://127.0.0.1:%d" % port_of(s) for s in self.held)
-        self.start()
+        self.members = "%s=%s" % (name, self.peer)
 
     def start(self):
         with open(os.path.join(self.dir, "log"), "ab") as log:
             self.process = subprocess.Popen(
-                ["etcd", "--name", "e", "--data-dir", os.path.join(self.dir, "data"),
+                ["etcd", "--name", self.name, "--data-dir", os.path.join(self.dir, "data"),
                  "--listen-client-urls", self.client, "--advertise-client-urls", self.client,
                  "--listen-peer-urls", self.peer, "--initial-advertise-peer-urls", self.peer,
-                 "--initial-cluster", "e=" + self.peer, *self.more], stdout=log, stderr=log)
+                 "--initial-cluster", self.members, *self.more], stdout=log, stderr=log)
 
         def listens():
             assert self.process.poll() is None, text_of(os.path.join(self.dir, "log"))
@@ -46,6 +51,30 @@ class Etcd:
         for s in self.held:
             s.close()
         shutil.rmtree(self.dir)
+
+
+class Member(Etcd):
+    """One of several: it does not start before all of them are known."""
+
+    def __init__(self, name):
+        self.prepare(name)
+
+
+class Etcds:
+    """Three members."""
+
+    def __init__(self):
+        self.members = [Member("e%d" % i) for i in range(3)]
+        self.dir = self.members[0].dir
+        self.client = ",".join(member.client for member in self.members)
+        together = ",".join(member.members for member in self.members)
+        for member in self.members:
+            member.members = together
+            member.start()
+
+    def remove(self):
+        for member in self.members:
+            member.remove()
 
 
 class Node(Server):
@@ -67,8 +96,8 @@ class Node(Server):
 
 
 class Cluster:
-    def __init__(self, names, *flags):
-        self.etcd = Etcd()
+    def __init__(self, names, *flags, etcd=None):
+        self.etcd = etcd or Etcd()
         self.flags = flags
         self.secret = os.path.join(self.etcd.dir, "secret")
         with open(self.secret, "w", encoding="utf-8") as file:

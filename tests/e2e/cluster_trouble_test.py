@@ -1,4 +1,5 @@
 """A cluster on a bad day: each mistake of the operator and each failure of etcd gets a clear answer."""
+import json
 import os
 import signal
 import subprocess
@@ -9,8 +10,8 @@ import urllib.request
 
 import redis
 
-from cluster import Cluster, Etcd, Node
-from harness import PATIENCE, port_of, reserve, text_of, until
+from cluster import Cluster, Etcd, Etcds, Node
+from harness import BUILD, PATIENCE, pairs, port_of, reserve, text_of, until
 from tls_kit import Certificates
 
 
@@ -18,10 +19,8 @@ class SecureEtcd(Etcd):
     """A member that speaks TLS only, asks for client certificates and has users."""
 
     def __init__(self, certificates):
-        self.dir = tempfile.mkdtemp(prefix="tenure-etcd-")
-        self.held = [reserve(), reserve()]
-        self.client = "https://127.0.0.1:%d" % port_of(self.held[0])
-        self.peer = "http://127.0.0.1:%d" % port_of(self.held[1])
+        self.prepare("e")
+        self.client = self.client.replace("http://", "https://")
         self.certificates = certificates
         self.more = ("--cert-file", certificates["server.pem"], "--key-file", certificates["server-key.pem"],
                      "--trusted-ca-file", certificates["ca.pem"], "--client-cert-auth")
@@ -103,12 +102,114 @@ class Trouble(unittest.TestCase):
             self.assertEqual(client.execute_command("PING"), True)
 
 
-def status_of(node, path):
+def page_of(node, path):
+    """Status and text."""
     try:
         with urllib.request.urlopen("http://127.0.0.1:%d%s" % (node.http_port, path), timeout=PATIENCE) as answer:
-            return answer.status
+            return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code
+        with error:
+            return error.code, error.read().decode()
+
+
+def status_of(node, path):
+    return page_of(node, path)[0]
+
+
+def refusal_of(node, *words):
+    """"": the command was done."""
+    with node.client() as client:
+        try:
+            client.execute_command(*words)
+        except redis.ResponseError as error:
+            return str(error)
+    return ""
+
+
+class Quorum(unittest.TestCase):
+    """Three members of etcd, of which two are down when a node of the cluster starts."""
+
+    def setUp(self):
+        self.cluster = Cluster("ab", etcd=Etcds())
+        self.addCleanup(self.cluster.remove)
+        self.members = self.cluster.etcd.members
+        self.owner = self.cluster.owner()
+        self.node = self.cluster.others(self.owner)[0]
+        until(lambda: status_of(self.node, "/readyz") == 200, "the standby")
+        self.owner.client().execute_command("POOL", "CREATE", "p", "RANGE", "1", "1000", "LEASE", "3600")
+        self.granted = [self.lease(self.owner, "before/%d" % i) for i in range(10)]
+        self.assertEqual(self.node.stop(), 0)
+        self.granted += [self.lease(self.owner, "after/%d" % i) for i in range(10)]
+
+    def lease(self, node, holder):
+        with node.client() as client:
+            return pairs(client.execute_command("ALLOC", "p", holder))
+
+    def tool(self, node, *words):
+        done = subprocess.run([os.path.join(BUILD, "tenure"), "-p", str(node.port), *words], check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE)
+        return done.returncode, done.stdout
+
+    def all_are_at(self, node):
+        with node.client() as client:
+            for got in self.granted:
+                self.assertEqual(pairs(client.execute_command("VERIFY", got["lease"], got["epoch"]))["epoch"], got["epoch"])
+            rows = pairs(client.execute_command("LEASES"))["leases"]
+        self.assertEqual(len(rows), len(self.granted))
+        self.granted.append(self.lease(node, "more"))
+        self.assertNotIn(self.granted[-1]["lease"], [got["lease"] for got in self.granted[:-1]])
+
+    def waits(self, node):
+        """It has started, says why it does not take part, and refuses everything but a greeting."""
+        self.assertEqual(len(node.said("etcd_awaited")), 1, text_of(node.log.name))
+        until(lambda: [s for s in node.said("replica_trouble") if "reason=UNREACHABLE " in s], "a word")
+        status, text = page_of(node, "/readyz")
+        self.assertEqual(status, 503)
+        self.assertIn("[-]log failed: no node owns it", text)
+        self.assertEqual(status_of(node, "/livez"), 200)
+        for words in (("ALLOC", "p", "h"), ("POOL", "INFO", "p"), ("LEASES",)):
+            self.assertRegex(refusal_of(node, *words), "^MASTERDOWN", words)
+        # The list of nodes is for the operator on such a day: every node answers, with what it knows.
+        code, said = self.tool(node, "--json", "cluster", "status")
+        self.assertEqual(code, 0, said)
+        self.assertEqual([(each["name"], each["address"], each["role"]) for each in json.loads(said)["nodes"]],
+                         [(node.name, "127.0.0.1:%d" % node.port, "follower")])
+        for words in (("alloc", "p", "h"), ("cluster", "step-down")):
+            code, said = self.tool(node, *words)
+            self.assertNotEqual(code, 0, said)
+            self.assertRegex(said, "no node owns the log|MASTERDOWN")
+        self.assertEqual(node.said("replica_trouble_over"), [])
+
+    def test_a_node_alone_waits_for_the_majority_and_owns_the_log_then(self):
+        self.owner.stop(signal.SIGKILL)
+        for member in self.members[1:]:
+            member.stop(signal.SIGKILL)
+        self.node.start()
+        self.waits(self.node)
+        for member in self.members[1:]:
+            member.start()
+        until(lambda: status_of(self.node, "/readyz") == 200, "the node is ready")
+        self.assertIs(self.cluster.owner(), self.node)
+        self.assertEqual(len(self.node.said("replica_trouble_over")), 1)
+        self.all_are_at(self.node)
+        self.owner.start()
+
+    def test_a_node_waits_beside_one_that_has_lost_the_majority_and_both_go_on(self):
+        for member in self.members[:2]:  # they accept connections and say nothing
+            member.process.send_signal(signal.SIGSTOP)
+        until(lambda: self.owner.said("owner_ended"), "the owner to give up")
+        self.node.start()
+        self.waits(self.node)
+        self.assertRegex(refusal_of(self.owner, "ALLOC", "p", "h"), "^MASTERDOWN")
+        for member in self.members[:2]:
+            member.process.send_signal(signal.SIGCONT)
+        for node in self.cluster.nodes:
+            until(lambda n=node: status_of(n, "/readyz") == 200, "both nodes are ready")
+        owner = self.cluster.owner()
+        self.all_are_at(owner)
+        owner.stop(signal.SIGKILL)
+        self.all_are_at(self.cluster.owner())  # the other one has them, too
+        owner.start()
 
 
 class Secure(unittest.TestCase):
