@@ -170,7 +170,7 @@ static void on_swapped(void *ctx, const struct etcd_answer *answer) {
         replica_head_encode(&r->begin.head, head);
         swap_ended(r, found->count > 0 &&
                           tn_bytes_equal(found->kvs[0].value, tn_bytes_of(head, sizeof head)));
-    } else if (answer->reason == ETCD_DENIED) {
+    } else if (answer->reason == ETCD_DENIED || answer->reason == ETCD_UNTRUSTED) {
         replica_in_trouble(r, REPLICA_TROUBLE_DENIED, "%s", answer->message);
     } else { /* the same again, until the outcome is known */
         replica_unanswered(r, answer);
@@ -287,7 +287,7 @@ static void on_looked(void *ctx, const struct etcd_answer *answer) {
     r->begin.under_way = false;
     r->begin.next_ms = r->now_ms + RETRY_MS;
     if (answer->outcome != ETCD_DONE) {
-        if (answer->reason == ETCD_DENIED) {
+        if (answer->reason == ETCD_DENIED || answer->reason == ETCD_UNTRUSTED) {
             replica_in_trouble(r, REPLICA_TROUBLE_DENIED, "%s", answer->message);
         } else {
             replica_unanswered(r, answer);

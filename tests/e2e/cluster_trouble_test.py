@@ -11,6 +11,7 @@ import urllib.request
 import redis
 
 from cluster import Cluster, Etcd, Etcds, Node
+from cluster_test import SENSOR
 from harness import BUILD, PATIENCE, pairs, port_of, reserve, text_of, until
 from tls_kit import Certificates
 
@@ -18,12 +19,17 @@ from tls_kit import Certificates
 class SecureEtcd(Etcd):
     """A member that speaks TLS only, asks for client certificates and has users."""
 
-    def __init__(self, certificates):
+    def __init__(self, certificates, own="server"):
         self.prepare("e")
         self.client = self.client.replace("http://", "https://")
         self.certificates = certificates
-        self.more = ("--cert-file", certificates["server.pem"], "--key-file", certificates["server-key.pem"],
+        self.more = ("--cert-file", certificates[own + ".pem"], "--key-file", certificates[own + "-key.pem"],
                      "--trusted-ca-file", certificates["ca.pem"], "--client-cert-auth")
+        self.start()
+
+    def restart(self):
+        """A certificate is looked at when a connection begins: now all do."""
+        self.stop(signal.SIGKILL)
         self.start()
 
     def control(self, *words, said=""):
@@ -244,7 +250,9 @@ class Secure(unittest.TestCase):
                                   ("d", "bad certificate", flags(certificate="old")),
                                   ("e", "server certificate", flags(ca="client.pem")),
                                   ("f", "permission denied",
-                                   flags() + ("--etcd-prefix", "/tenure/other/"))):
+                                   flags() + ("--etcd-prefix", "/tenure/other/")),
+                                  ("g", "bad certificate",
+                                   flags(certificate="old") + ("--etcd-prefix", "/tenure/default/new/", "--cluster-init"))):
             node = cluster.add(name, *wrong)
             until(lambda n=node: [s for s in n.said("replica_trouble") if "reason=DENIED" in s], name)
             self.assertIn(said, node.said("replica_trouble")[0])
@@ -270,10 +278,103 @@ class Secure(unittest.TestCase):
         until(lambda: [len(node.said("owner_ready")) for node in nodes] != readiness, "an owner again")
 
 
+class Expiry(unittest.TestCase):
+    """Certificates that expire while the nodes run."""
+
+    def setUp(self):
+        self.certificates = Certificates()
+        self.addCleanup(self.certificates.remove)
+        for name in ("a", "b"):
+            self.certificates.sign(name, "/CN=" + name)
+        self.certificates.server("etcd")
+        self.etcd = SecureEtcd(self.certificates, "etcd")
+        self.cluster = Secured(self.etcd, "--sensor-settle-seconds", "0", "--sensor-fence-seconds", "1", "--sensor-stop-seconds",
+                               "1", "--sensor-containment", "none")
+        self.addCleanup(self.cluster.remove)
+        self.a = self.cluster.add("a", "--cluster-init", *self.flags("a"))
+        until(lambda: self.a.said("owner_ready"), "an owner")
+        self.b = self.cluster.add("b", *self.flags("b"))
+        until(lambda: status_of(self.b, "/readyz") == 200, "a standby")
+        self.a.client().execute_command("POOL", "CREATE", "p", "RANGE", "1", "1000", "LEASE", "3600")
+        self.got = pairs(self.a.client().execute_command("ALLOC", "p", "h"))
+        self.runs = os.path.join(self.etcd.dir, "runs")
+        command = ["/usr/bin/python3", "-c", SENSOR, self.etcd.dir, self.runs]
+        self.a.local().execute_command("SENSOR", "SET", "s", "t", json.dumps({"command": command}))
+        self.a.local().execute_command("RULE", "SET", "r", "t")
+        self.pids = []
+        self.next_run()
+
+    def flags(self, name):
+        c = self.certificates
+        return ("--etcd-ca-file", c["ca.pem"], "--etcd-cert-file", c[name + ".pem"], "--etcd-key-file", c[name + "-key.pem"])
+
+    def lines(self):
+        return text_of(self.runs).splitlines() if os.path.exists(self.runs) else []
+
+    def next_run(self):
+        until(lambda: len(self.lines()) > len(self.pids), "a run of the sensor")
+        self.assertNotIn("TWICE", self.lines())
+        self.assertEqual(len(self.lines()), len(self.pids) + 1)
+        self.pids.append(int(self.lines()[-1].split()[2]))
+
+    def ended(self, node, times=1):
+        """The node no longer owns the log, refuses reads, and its sensor is gone."""
+        until(lambda: len(node.said("owner_ended")) == times, "the owner to give up")
+        for words in (("POOL", "INFO", "p"), ("VERIFY", self.got["lease"], self.got["epoch"]), ("ALLOC", "p", "x")):
+            self.assertRegex(refusal_of(node, *words), "^(MASTERDOWN|READONLY)", words)
+        until(lambda: not os.path.exists("/proc/%d" % self.pids[-1]), "the end of the sensor")
+
+    def denied(self, node, what, times=1):
+        lines = until(lambda: [s for s in node.said("replica_trouble") if "reason=DENIED " in s][times - 1:], "a word")
+        self.assertIn(what, lines[0])
+        until(lambda: status_of(node, "/readyz") == 503, "the node is not ready")
+        self.assertIsNone(node.process.poll())
+
+    def has_all(self, node):
+        with node.client() as client:
+            reply = pairs(client.execute_command("VERIFY", self.got["lease"], self.got["epoch"]))
+            self.assertEqual(reply["epoch"], self.got["epoch"])
+            client.execute_command("ALLOC", "p", "more")
+
+    def test_of_the_owner(self):
+        self.certificates.renew("a", "-1")
+        self.has_all(self.a)  # the connections go on
+        self.etcd.restart()
+        self.denied(self.a, "bad certificate")
+        self.ended(self.a)
+        until(lambda: self.b.said("owner_ready"), "another owner")
+        self.next_run()
+        self.has_all(self.b)
+        self.assertEqual([s for s in self.b.said("replica_trouble") if "reason=DENIED " in s], [])
+        # The node needs no restart and no reload.
+        self.certificates.renew("a", "30")
+        until(lambda: self.a.said("replica_trouble_over"), "the node gets in again")
+        until(lambda: status_of(self.a, "/readyz") == 200, "the node is ready")
+        self.assertEqual(self.a.role(), "slave")
+        self.b.stop(signal.SIGKILL)
+        until(lambda: len(self.a.said("owner_ready")) == 2, "the node owns the log again")
+        self.has_all(self.a)
+        self.next_run()
+        self.b.start()
+
+    def test_of_etcd(self):
+        self.certificates.renew("etcd", "-1")
+        self.etcd.restart()
+        for node in (self.a, self.b):
+            self.denied(node, "server certificate: certificate has expired")
+        self.ended(self.a)
+        self.assertRegex(refusal_of(self.b, "ALLOC", "p", "x"), "^MASTERDOWN")
+        self.certificates.renew("etcd", "30")  # etcd reads it for each connection
+        for node in (self.a, self.b):
+            until(lambda n=node: status_of(n, "/readyz") == 200, "both nodes are ready")
+        self.has_all(self.cluster.owner())
+        self.next_run()
+
+
 class Secured(Cluster):
-    def __init__(self, etcd):
+    def __init__(self, etcd, *flags):
         self.etcd = etcd
-        self.flags = ()
+        self.flags = flags
         self.nodes = []
         self.secret = os.path.join(etcd.dir, "secret")
         self.file("secret", "a secret that all nodes share\n")

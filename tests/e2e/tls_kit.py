@@ -31,10 +31,15 @@ class Certificates:
                 file.write("subjectAltName = %s\n" % names)
         run("openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
             "-keyout", self[name + "-key.pem"], "-out", self[name + ".csr"], "-subj", subject)
-        run("openssl", "x509", "-req", "-in", self[name + ".csr"], "-CA", self["ca.pem"], "-CAkey",
-            self["ca-key.pem"], "-CAcreateserial", "-out", self[name + ".pem"], "-extfile", extensions,
-            "-days", days, *options)
+        self.renew(name, days, *options)
         return self[name + ".pem"], self[name + "-key.pem"]
+
+    def renew(self, name, days, *options):
+        """Another certificate of the same key takes the place of the old one, in one step."""
+        run("openssl", "x509", "-req", "-in", self[name + ".csr"], "-CA", self["ca.pem"], "-CAkey",
+            self["ca-key.pem"], "-CAcreateserial", "-out", self[name + ".new"], "-extfile", self[name + ".ext"],
+            "-days", days, *options)
+        os.replace(self[name + ".new"], self[name + ".pem"])
 
     def encrypt(self, name):
         """The key NAME-key.pem with a passphrase, in both formats that OpenSSL writes."""
