@@ -69,7 +69,6 @@ function fieldMake(field) {
       input.type = field.type || "text";
     }
     input.autocomplete = "off";
-    input.spellcheck = false;
   }
   if (field.type === "checkbox") {
     input.checked = Boolean(field.value);

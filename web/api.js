@@ -5,6 +5,7 @@ const CREDENTIALS = "tenure-credentials"; // in the storage of this tab, which i
 const RANKS = ["none", "reader", "holder", "operator", "admin"];
 
 const PATIENCE_MS = 15000; // for an answer
+const SLOW_MS = 4000; // then the page says so
 const SILENCE_MS = 40000; // of a stream, which sends something every 15 seconds
 
 let away = false;
@@ -86,14 +87,18 @@ export async function ownerPage() {
 async function ask(path, options) {
   const sentAs = sessionStorage.getItem(CREDENTIALS);
   let response;
+  const why = "The server does not answer; what is shown may be old.";
+  const slow = setTimeout(() => setAway(true, why), SLOW_MS);
   try {
     response = await fetch(path, {credentials: "omit", cache: "no-store", redirect: "manual",
       signal: AbortSignal.timeout(PATIENCE_MS), ...options});
   } catch (error) {
     if (error.name !== "AbortError") {
-      setAway(true, "The server does not answer; what is shown may be old.");
+      setAway(true, why);
     }
     throw error;
+  } finally {
+    clearTimeout(slow);
   }
   setAway(false);
   if (response.type === "opaqueredirect") {
@@ -189,8 +194,19 @@ export async function whoAmI() {
   return me;
 }
 
+// Administrators define programs; who has no name may not.
 export function mayDo(role) {
-  return me !== null && RANKS.indexOf(me.role) >= RANKS.indexOf(role);
+  return me !== null && RANKS.indexOf(me.role) >= RANKS.indexOf(role) && (role !== "admin" || Boolean(me.name));
+}
+
+export function isMe(user) {
+  return me !== null && (me.name || "") === (user || "");
+}
+
+// `kind`: "pools" or "holders". Without a name: all of them.
+export function mayUse(kind, name) {
+  return me !== null && (!me[kind] || (name !== undefined && me[kind].split(/\s+/).some((pattern) =>
+    new RegExp("^" + pattern.replace(/[.+$(){}|]|\[(?![^\]]*\])/g, "\\$&").replace(/\*/g, ".*").replace(/\?/g, ".") + "$").test(name))));
 }
 
 export function pathOf(...parts) {

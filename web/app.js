@@ -56,7 +56,7 @@ function route() {
   poolForget();
   lifeForget();
   searchClose();
-  for (const each of ["pools", "pool", "value", "lease", "holder", "sensor", "find", "sensors", "health"]) {
+  for (const each of ["pools", ...OF_ONE, ...OTHERS]) {
     $("view-" + each).hidden = each !== view;
   }
   $("view-events").hidden = view !== "events" && view !== "pools";

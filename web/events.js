@@ -69,10 +69,7 @@ function eventAdd(line, event) {
 // ---- Filters ----
 
 function filters() {
-  const value = (id) => $(id).value.trim();
-  const all = {pool: value("event-pool"), holder: value("event-holder"), kind: value("event-kind"),
-    actor: value("event-actor"), text: value("event-text")};
-  return Object.fromEntries(Object.entries(all).filter(([, text]) => text !== ""));
+  return Object.fromEntries(FIELDS.map((name) => [name, $("event-" + name).value.trim()]).filter(([, text]) => text !== ""));
 }
 
 const FIELDS = ["kind", "pool", "holder", "actor", "text"];

@@ -17,10 +17,7 @@ function parseMetrics(text) {
 let lastCommands = null;
 
 function commandRate(samples) {
-  let sum = 0;
-  for (const [name, value] of samples) {
-    sum += name.startsWith("tenure_server_commands_total{") ? value : 0;
-  }
+  const sum = sumOf(samples, "tenure_server_commands_total{");
   const now = performance.now();
   const before = lastCommands;
   lastCommands = {sum, now};

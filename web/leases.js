@@ -1,13 +1,14 @@
 // Leases: of a pool, by id, by value and by holder.
 import {button, buttons} from "./act.js";
 import {disownHolder, reclaimLease, rekeyLease, releaseLease, revokeLease} from "./actions.js";
-import {get, pathOf, tryGet} from "./api.js";
+import {get, isMe, mayUse, pathOf, tryGet} from "./api.js";
 import {showLife} from "./events.js";
-import {$, count, duration, element, factsShow, link, many, setNodes, setText, when} from "./show.js";
+import {$, STATES, count, duration, element, factsShow, link, many, setNodes, setText, when} from "./show.js";
 
 const LEASES_PAGE = 50;
 const LEASES_MOST = 1000; // that a page may have
 const MEMBERS = 64; // values of a lease that are links
+const HELD = STATES.slice(0, 4);
 const ROW_VALUES = 6; // the same, in a table
 
 // Links to the first values, and how many more there are.
@@ -181,7 +182,7 @@ function leaseButtons(box, lease) {
   const live = held || ["reserved", "waiting", "overdue"].includes(lease.state);
   buttons(box, [
     live && button("Revoke …", "operator", () => revokeLease(lease)),
-    live && button("Release …", "holder", () => releaseLease(lease)),
+    live && button("Release …", isMe(lease.user) ? "holder" : "operator", () => releaseLease(lease)),
     lease.state === "revoking" && button("Reclaim …", "operator", () => reclaimLease(lease)),
     held && button("Give to another holder …", "operator", () => rekeyLease(lease)),
   ]);
@@ -214,9 +215,9 @@ export async function showLease(id, still) {
 
 // ---- One value ----
 
-// ", last held by X, until ...": for a value that is free.
+// ", last held by X, until ...": for a value that is free, or whose holder is hidden.
 function lastHeld(found) {
-  return found.last_ended ? [", last held by ", link(found.last_holder, "holder", found.last_holder), ", until ", when(found.last_ended)]
+  return HELD.includes(found.state) ? ["; you may not see its holder"] : found.last_ended ? [", last held by ", link(found.last_holder, "holder", found.last_holder), ", until ", when(found.last_ended)]
     : ["; nobody has held it as far as the server remembers"];
 }
 
@@ -272,7 +273,7 @@ export async function showHolder(holder, still) {
   const words = whole ? count(length) + " live " + (length === 1 ? "lease" : "leases") : "more than " + count(length) + " live leases";
   setText($("holder-note"), length === 0 ? "It holds nothing now."
     : words + (whole ? " of " + count(values) + (values === 1 ? " value" : " values") : "") + ".");
-  buttons($("holder-act"), [length > 0 && button("Disown …", "operator", () => disownHolder(holder, words))]);
+  buttons($("holder-act"), [length > 0 && mayUse("pools") && button("Disown …", "operator", () => disownHolder(holder, words))]);
   showLife("holder-life", {holder}, still);
 }
 

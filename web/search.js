@@ -31,7 +31,7 @@ async function values(query, found) {
   if (known) {
     const state = known.state === "available" ? "free" : known.state;
     const before = known.last_ended ? ["; last held by ", element("bdi", "", known.last_holder), " until ", timeOf(known.last_ended)]
-      : known.lease ? [] : ["; not held before, as far as is known"];
+      : known.lease || known.state !== "available" ? [] : ["; not held before, as far as is known"];
     add(found, "value", pool + "/" + value, known.lease ? ["value, " + state + ", ", element("bdi", "", known.holder)]
       : ["value, " + state, ...before], "value", pool, value);
   }
@@ -114,7 +114,10 @@ async function look(query) {
   await Promise.allSettled([leases, pools, values, bareValues, holders, sensors].map((find, i) => find(query, kinds[i])));
   if (mine === turn) {
     const found = kinds.flat();
-    $("found").replaceChildren(...(found.length > 0 ? found : [element("p", "dim", "Nothing begins with this. Enter looks further.")]));
+    if (found.length === 0) {
+      add(found, "", "Nothing begins with this. Enter looks further.", "", "find", query);
+    }
+    $("found").replaceChildren(...found);
     $("found").hidden = false;
     $("query").setAttribute("aria-expanded", "true");
   }

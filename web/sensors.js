@@ -1,7 +1,7 @@
 // Sensors: the list with states, reasons and health; and the view of one sensor with its output.
 import {button, buttons} from "./act.js";
 import {ruleAct, ruleAdd, sensorAct, sensorAdd, sensorChange, sensorDelete} from "./actions.js";
-import {get, mayDo, pathOf, tryGet} from "./api.js";
+import {get, mayDo, mayUse, pathOf, tryGet} from "./api.js";
 import {showLife} from "./events.js";
 import {$, count, duration, element, factsShow, link, plain, setText, when} from "./show.js";
 
@@ -89,10 +89,11 @@ export async function showSensors() {
     }
   }
   $("sensors-box").hidden = rows.size === 0;
-  buttons($("sensors-act"), [button("Add a sensor …", "admin", sensorAdd),
-    button("Add a rule …", "operator", () => ruleAdd(""))]);
-  $("sensors-empty").hidden = rows.size > 0;
-  setText($("sensors-note"), rows.size === 0 ? "" : count(rows.size) + (String(reply.cursor) !== "0" ? " shown, there are more" : ""));
+  const may = mayUse("pools", "sensors");
+  buttons($("sensors-act"), may ? [button("Add a sensor …", "admin", sensorAdd),
+    button("Add a rule …", "operator", () => ruleAdd(""))] : []);
+  $("sensors-empty").hidden = rows.size > 0 || !may;
+  setText($("sensors-note"), !may ? "You may not see them." : rows.size === 0 ? "" : count(rows.size) + (String(reply.cursor) !== "0" ? " shown, there are more" : ""));
 }
 
 // ---- One sensor ----
@@ -101,8 +102,8 @@ let logOf = "";
 let logPosition = "";
 
 async function showLog(ref, still) {
-  if (!mayDo("operator")) {
-    setText($("sensor-log-note"), "Only operators may read it.");
+  if (!mayDo("operator") || !mayUse("holders", "sensor/" + ref)) {
+    setText($("sensor-log-note"), "You may not read it.");
     return;
   }
   if (logOf !== ref) {
@@ -193,19 +194,20 @@ export async function showSensor(ref, still) {
     ...(info && info.spec ? [["Description", element("pre", "", JSON.stringify(info.spec, null, 2)), true]] : []),
   ]);
   const wanted = Number(status.active_rules) > 0;
+  const may = mayUse("holders", "sensor/" + ref);
   buttons($("sensor-act"), [
-    !status.enabled && button("Start (enable) …", "operator", () => sensorAct(ref, "enable", wanted
+    may && !status.enabled && button("Start (enable) …", "operator", () => sensorAct(ref, "enable", wanted
       ? "It is enabled, and started for its " + count(status.active_rules) + " enabled rules."
       : "It is enabled. It runs as soon as an enabled rule wants " + status.trigger + ".")),
     status.enabled && !wanted && button("Start …", "operator", () => ruleAdd(status.trigger, "page." + ref)),
-    status.enabled && button("Stop (disable) …", "operator", () => sensorAct(ref, "disable",
+    may && status.enabled && button("Stop (disable) …", "operator", () => sensorAct(ref, "disable",
       (status.pid ? "The run is stopped, and no rule" : "No rule") + " starts it until it is enabled.")),
-    status.pid && button("Restart …", "operator", () => sensorAct(ref, "restart", "The run is stopped and started again, with a new token.")),
-    isBad(status) && button("Reset …", "operator", () => sensorAct(ref, "reset",
+    may && status.pid && button("Restart …", "operator", () => sensorAct(ref, "restart", "The run is stopped and started again, with a new token.")),
+    may && isBad(status) && button("Reset …", "operator", () => sensorAct(ref, "reset",
       "Its failures are forgotten and it is tried again at once. If its run is unproven, you confirm that it is dead.")),
     button("Add a rule …", "operator", () => ruleAdd(status.trigger)),
     info && info.spec && button("Change …", "admin", () => sensorChange(ref, status.trigger, info.spec, !status.enabled)),
-    button("Delete …", "operator", () => sensorDelete(ref, status)),
+    may && button("Delete …", "operator", () => sensorDelete(ref, status)),
   ]);
   showLife("sensor-life", {kind: "sensor.", text: ref}, still, 0, (event) => event.name === ref);
   await Promise.all([showRules(status.trigger, still), showLog(ref, still)]);

@@ -1,6 +1,6 @@
 // An operator at the page: a real browser with a real pointer and keyboard, against a real server.
 //
-//   node operator_test.mjs NODE_MODULES CHROMIUM ORIGIN TURN [NAME SECRET]
+//   node operator_test.mjs NODE_MODULES CHROMIUM ORIGIN TURN [NAME SECRET [WORDS]]
 //
 // TURN is one of the functions at the end. Any error on the console, any exception and any violation of the policy
 // fail it.
@@ -9,7 +9,7 @@ import {readFileSync} from "node:fs";
 import {createRequire} from "node:module";
 import {resolve} from "node:path";
 
-const [modules, chromium, origin, turn, name, secret] = process.argv.slice(2);
+const [modules, chromium, origin, turn, name, secret, ...given] = process.argv.slice(2);
 const playwright = createRequire(resolve(modules, "x.js"))("playwright-core");
 
 const PATIENCE_MS = Number(process.env.OPERATOR_PATIENCE_MS || 120000);
@@ -46,6 +46,12 @@ async function logIn(page, who, word) {
   await page.fill("#login-name", who);
   await page.fill("#login-secret", word);
   await page.keyboard.press("Enter");
+}
+
+// Waits until the page has asked the server n times from now on.
+async function refreshes(page, n) {
+  const before = await page.evaluate(() => Number(document.body.dataset.refreshed || 0));
+  await become(page, (least) => Number(document.body.dataset.refreshed) >= least, before + n);
 }
 
 // Presses a button of the view, fills in the dialog and confirms: the dialog's sentence, commands and result.
@@ -392,6 +398,117 @@ const turns = {
     assert.deepEqual(statuses, [403, 403, 403, 403, 403, 403]);
     await page.reload(); // it is still logged in
     await see(page, "#me", name + " (reader)");
+  },
+
+  // What a user gets to see: in each view its buttons and its words, and what the search finds.
+  async sees(page) {
+    await open(page, "#/");
+    await logIn(page, name, secret);
+    await see(page, "#me", name);
+    const found = {};
+    for (const view of given[0].split(" ")) {
+      await page.evaluate((hash) => { location.hash = hash; }, view);
+      await refreshes(page, 2);
+      found[view] = await page.locator("main").evaluate((main) => {
+        const seen = [...main.querySelectorAll(".act button, #sensor-rules button")].filter((e) => e.getClientRects().length > 0);
+        return {buttons: seen.map((e) => e.textContent), text: main.innerText};
+      });
+    }
+    for (const words of given[1].split(" ")) {
+      await page.fill("#query", words);
+      await become(page, () => document.getElementById("found").hidden === false);
+      found[words] = await page.innerText("#found");
+      await page.fill("#query", "");
+      await become(page, () => document.getElementById("found").hidden);
+    }
+    return found;
+  },
+
+  // One action: VIEW BUTTON FIELDS, and what is to be seen then.
+  async does(page) {
+    const [view, press, fields, where, what] = given;
+    await open(page, view);
+    await logIn(page, name, secret);
+    await act(page, press, JSON.parse(fields), where === "#act-result" ? what : undefined);
+    if (where !== "#act-result") {
+      await see(page, where, what);
+    }
+  },
+
+  // The server stops, as a machine without memory does, or is gone: two tabs say so, ask no more than before, and go on
+  // by themselves.
+  async stalls(page) {
+    const other = await page.context().newPage();
+    watch(other);
+    const tabs = [page, other];
+    let [asked, failed] = [0, 0];
+    for (const tab of tabs) {
+      await open(tab, "#/");
+      await see(tab, "#h-state", "serving");
+      await see(tab, "#event-note", "live");
+      tab.on("request", () => asked++);
+      tab.on("requestfinished", () => asked--);
+      tab.on("requestfailed", () => [asked--, failed++]);
+    }
+    console.log("stop");
+    for (const tab of tabs) {
+      await tab.bringToFront(); // one that nobody sees does not ask
+      await see(tab, "#offline", "The server does not answer");
+      assert.equal(await tab.innerText("#h-state"), "disconnected");
+    }
+    assert.equal(failed, 0); // it is said before the patience ends
+    assert(asked < 20, asked + " requests wait");
+    console.log("go on");
+    for (const after of ["kill", "done"]) {
+      for (const tab of tabs) {
+        await tab.bringToFront();
+        await see(tab, "#h-state", "serving");
+        await tab.locator("#offline").waitFor({state: "hidden"});
+        await see(tab, "#event-note", "live");
+      }
+      console.log(after);
+      for (const tab of after === "kill" ? tabs : []) {
+        await tab.bringToFront();
+        await see(tab, "#offline", "Disconnected, retrying.");
+      }
+      if (after === "kill") {
+        console.log("start");
+      }
+    }
+  },
+
+  // A page on a node that follows leads to the owner; after a fail-over the same page acts.
+  async follows(page) {
+    const [owner, follower, ownerPage] = given;
+    await open(page, "#/health");
+    await see(page, "#follows", "This node follows");
+    const row = (node) => `#health-nodes tr:has(th:text-matches("^${node}"))`;
+    await see(page, row(follower) + " th", "(this one)");
+    await see(page, row(owner) + " td", "owner");
+    await see(page, row(follower) + " td:last-child", /^0$/);
+    await page.evaluate(() => { location.hash = "#/pool/before"; });
+    await see(page, "#pool-facts", "Free");
+    await page.getByRole("button", {name: "Change …"}).click();
+    await page.fill("#act-cooldown", "7");
+    await page.click("#act-go");
+    await see(page, "#act-result", "This node follows the owner of the log");
+    await page.click("#act-result a");
+    await page.waitForURL(ownerPage + "/#/pool/before");
+    await see(page, "#pool-facts", "Free");
+    await page.locator("#follows").waitFor({state: "hidden"});
+    await open(page, "#/pool/before");
+    await page.click("#follows a");
+    await page.waitForURL(ownerPage + "/#/pool/before");
+    await open(page, "#/health");
+    await see(page, row(owner) + " td", "owner");
+    console.log("kill");
+    await see(page, row(follower) + " td", "owner");
+    await page.locator("#follows").waitFor({state: "hidden"});
+    await page.evaluate(() => { location.hash = "#/pool/before"; });
+    assert.match((await act(page, "Change …", {cooldown: "7"})).what, /cooldown becomes 7/);
+    await page.evaluate(() => { location.hash = "#/"; });
+    await act(page, "Create a pool …", {pool: "after", first: "1", last: "9"});
+    await see(page, "#pools", "after");
   },
 
   // The session of a user that is deleted ends by itself, and nothing that it saw stays.

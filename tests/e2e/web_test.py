@@ -609,8 +609,14 @@ class Page(Case):
                                 ("#/value/axed/1", "#value-life"), ("#/holder/reader%2F1", "#holder-life"),
                                 ("#/sensors", "#view-sensors"), ("#/events", "#events"), ("#/health", "#health-sync")):
                 self.show(view)
+                # Some of the elements are in the file itself: without the count the page could be judged before its styles
+                # and its script were there.
                 until(lambda ready=ready: self.browser.value(
+                    "Number(document.body && document.body.dataset.refreshed) >= 2 && "
                     "Boolean((document.querySelector(%s) || {}).childElementCount)" % json.dumps(ready)), ready)
+                if view == "#/events":
+                    self.fill("#query", "zzz")
+                    self.see("#found", "Nothing begins with this")
                 if view == "":
                     self.see("#pools", "axed")
                     self.fill("#query", "axed")
