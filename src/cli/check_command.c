@@ -151,18 +151,18 @@ int cli_check(int argc, char **argv) {
     return cli_check_content(argv[0]);
 }
 
-int cli_check_content(const char *given) {
+int cli_check_content(const char *dir) {
     struct check_dir datadir;
     char newest[BACKUP_PATH];
-    const char *dir = given;
-    check_dir_look(dir, &datadir);
+    const char *checked = dir;
+    check_dir_look(checked, &datadir);
     if (datadir.kind == CHECK_DIR_OTHER && backup_newest(dir, newest)) {
-        dir = newest; /* the newest one in a directory of backups */
-        check_dir_look(dir, &datadir);
+        checked = newest; /* the newest one in a directory of backups */
+        check_dir_look(checked, &datadir);
     }
     if (datadir.kind == CHECK_DIR_OTHER) {
-        check_dir_refuse("check", given);
+        check_dir_refuse("check", dir);
         return CLI_FAILED;
     }
-    return check_listed(dir) ? check_one(dir, &datadir) : CLI_FAILED;
+    return check_listed(checked) ? check_one(checked, &datadir) : CLI_FAILED;
 }
