@@ -586,6 +586,23 @@ bool server_connections_judge_step(struct server_owners *owners) {
     return owners->connections->judging != NULL;
 }
 
+static bool node_follows(const struct server_connection *connection) {
+    struct engine_standing standing;
+    engine_standing_read(connection->client.owners->engine, &standing);
+    return standing.role == ENGINE_FOLLOWING;
+}
+
+bool server_connection_answers(struct server_connection *connection,
+                               const struct protocol_command *row, enum tn_result code) {
+    bool as_owner = !connection->client.stale && !protocol_command_has(row, PROTOCOL_ANYWHERE);
+    if (TN_LIKELY(code != TN_R_READONLY && code != TN_R_MASTERDOWN)) {
+        connection->for_owner |= as_owner;
+    } else if (as_owner && connection->for_owner && node_follows(connection)) {
+        connection->parted = connection->leaving = true;
+    }
+    return !connection->parted;
+}
+
 /* New connections are put at the head of the list, so the step never closes them. */
 void server_connections_part(struct server_owners *owners) {
     owners->connections->parting = LIST_FIRST(&owners->connections->live);

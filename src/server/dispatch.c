@@ -209,7 +209,7 @@ static enum server_step dispatch_read(struct server_connection *connection,
     request->w = &w;
     enum server_step step = server_read(request, &answer);
     request->w = NULL;
-    if (step == SERVER_DONE) {
+    if (step == SERVER_DONE && server_connection_answers(connection, request->row, answer.code)) {
         server_reply_end(connection, &w);
     }
     return step;
@@ -323,8 +323,6 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         connection->leaving |= is_line && (bad || not_as_line);
         connection->last_command = row;
         connection->served |= access == TN_R_OK && row != NULL && row->role > PROTOCOL_NOBODY;
-        connection->for_owner |= row != NULL && row->kind != PROTOCOL_CONNECTION &&
-                                 !protocol_command_has(row, PROTOCOL_ANYWHERE);
         server_page_end(owners->pages,
                         /* A multi-step request that is refused in the middle has ended. */
                         &connection->client);

@@ -57,6 +57,10 @@ void server_reply_bytes(struct server_connection *connection, const void *bytes,
 void server_replies_collect(struct server_connection *connection) {
     struct server_slot *slot;
     while ((slot = server_slot_collect(&connection->client)) != NULL) {
+        if (!server_connection_answers(connection, slot->row, slot->answer.code)) {
+            server_slot_free(slot);
+            continue;
+        }
         if (slot->plain) {
             struct protocol_writer w = server_reply_begin(connection);
             server_slot_write(slot, &w);

@@ -4,7 +4,9 @@
  *     engine --role sink--> server_feed_role --uv_async--> look: the flags below, and on a change
  *
  *         the log was lost     RESP connections are answered and closed, as Redis does: their clients ask
- *                              for the owner and go there. Those that said READONLY or only listen stay
+ *                              for the owner and go there. Those that said READONLY or only listen stay.
+ *                              Commands that this node refuses now are not answered, if it served
+ *                              their client as the owner before (server_connection_answers)
  *         another owner        the message of +switch-master, and that of +slave for the node before
  *
  * Commands are judged in two places. The engine decides, for each read and write. server_role_judge comes

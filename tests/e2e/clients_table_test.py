@@ -177,13 +177,6 @@ class Run:
         finally:
             os.kill(pid, signal.SIGCONT)
 
-    def role(self, number):
-        try:
-            with self.cluster.nodes[number].client() as c:
-                return c.execute_command("ROLE")[0]
-        except redis.ConnectionError:  # a node that changes its role closes its connections
-            return None
-
     def do(self, words, step):
         if words == "script":
             self.play(step["answers"], step.get("hellos", ()))
@@ -204,9 +197,10 @@ class Run:
         elif words.startswith("cluster lead"):
             number = int(words.split()[2])
             self.cluster.do("lead", number)
-            until(lambda: self.role(number) == "master", "the next owner")
+            until(lambda: self.cluster.nodes[number].role() == "master", "the next owner")
         elif words.startswith("cluster demoted"):
-            until(lambda: self.role(int(words.split()[2])) == "slave", "the owner has lost the log")
+            node = self.cluster.nodes[int(words.split()[2])]
+            until(lambda: node.role() == "slave", "the owner has lost the log")
         else:
             self.cluster.do(*words.split()[1:])
 

@@ -24,9 +24,7 @@ class Case(unittest.TestCase):
 
     def lead(self, n):
         self.do("lead", n)
-        c = self.nodes[n].client()
-        self.addCleanup(c.close)
-        until(lambda: c.execute_command("ROLE")[0] == "master", "node %d is the master" % n)
+        until(lambda: self.nodes[n].role() == "master", "node %d is the master" % n)
 
     def url(self, *order):
         return "tenure://" + ",".join(self.nodes[n].address for n in order or (0, 1, 2))
@@ -64,9 +62,7 @@ class Python(Case):
         grants = []
         thread = threading.Thread(target=lambda: grants.append(client.alloc("p", "h", count=2)))
         thread.start()
-        c = self.nodes[0].client()
-        self.addCleanup(c.close)
-        until(lambda: c.execute_command("ROLE")[0] == "slave", "the owner has lost the log")
+        until(lambda: self.nodes[0].role() == "slave", "the owner has lost the log")
         self.lead(1)
         thread.join(PATIENCE)
         self.assertEqual(grants[0].values, ("1", "2"))
@@ -152,9 +148,7 @@ class CommandLine(Case):
         outs = []
         thread = threading.Thread(target=lambda: outs.append(self.run_cli("alloc", "p", "h", "--json")))
         thread.start()
-        c = self.nodes[0].client()
-        self.addCleanup(c.close)
-        until(lambda: c.execute_command("ROLE")[0] == "slave", "the owner has lost the log")
+        until(lambda: self.nodes[0].role() == "slave", "the owner has lost the log")
         self.lead(1)
         thread.join(PATIENCE)
         done = json.loads(outs[0].stdout)
@@ -171,9 +165,7 @@ class CommandLine(Case):
         self.assertEqual(out[1].split()[:3], ["node0", "owner", self.nodes[0].address])
         self.assertEqual(out[2].split()[:2], ["node1", "follower"])
         self.run_cli("cluster", "step-down")
-        c = self.nodes[0].client()
-        self.addCleanup(c.close)
-        until(lambda: c.execute_command("ROLE")[0] == "slave", "the owner has stepped down")
+        until(lambda: self.nodes[0].role() == "slave", "the owner has stepped down")
         self.lead(2)
         self.assertEqual(self.run_cli("cluster", "status", url=self.url(1)).stdout.splitlines()[3].split()[:2],
                          ["node2", "owner"])

@@ -22,6 +22,14 @@ class Node:
     def client(self, **options):
         return redis.Redis(port=self.port, decode_responses=True, **options)
 
+    def role(self):
+        """"master" or "slave"; None: the node has just closed the connection, as one does that loses the log."""
+        try:
+            with self.client() as c:
+                return c.execute_command("ROLE")[0]
+        except redis.ConnectionError:
+            return None
+
     def connect(self):
         s = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
