@@ -85,7 +85,7 @@ static int piece_ask(struct backup *backup, const struct backup_file *file, uint
 /* Copies the rest of a file, from `at` on, from the server. */
 static int rest_fetch(struct backup *backup, struct backup_file *file, int out, uint64_t at) {
     while (at < file->bytes) {
-        struct tn_bytes piece;
+        struct tn_bytes piece = tn_bytes_of("", 0);
         int code = piece_ask(backup, file, at, &piece);
         if (code != CLI_OK) {
             return code;
@@ -134,7 +134,7 @@ static int known_bytes(struct backup *backup, const struct backup_file *file, co
                        uint64_t *ret_bytes) {
     const struct backup_file *before = backup_manifest_find(&backup->before, file->name);
     bool log = strcmp(file->kind, "log") == 0;
-    struct tn_bytes piece;
+    struct tn_bytes piece = tn_bytes_of("", 0);
     *ret_bytes = 0;
     if (before == NULL || backup->before.generation != backup->now.generation ||
         strcmp(before->kind, file->kind) != 0 || before->bytes < HEAD_BYTES ||
@@ -162,6 +162,15 @@ static int known_bytes(struct backup *backup, const struct backup_file *file, co
 
 /* ---- One file ---- */
 
+/* Whether the previous backup's file is as it was. All later backups would link to a damaged one. */
+static bool is_intact(const struct backup *backup, const struct backup_file *before) {
+    if (backup_verify(backup->before_dir, before)) {
+        return true;
+    }
+    (void)backup_fail("%s/%s is copied again from the server", backup->before_dir, before->name);
+    return false;
+}
+
 /* True: the file exists as a hard link. */
 static bool file_link(struct backup *backup, struct backup_file *file, const char *from,
                       const char *to) {
@@ -170,8 +179,27 @@ static bool file_link(struct backup *backup, struct backup_file *file, const cha
         return false; /* the file system may have no links, so the file is copied */
     }
     file->crc = before->crc;
+    file->is_verified = true;
     backup->linked += file->bytes;
     return true;
+}
+
+/* Makes a file of the first `known` bytes of `from`, and the rest from the server. */
+static int file_copy(struct backup *backup, struct backup_file *file, const char *from,
+                     uint64_t known, const char *to) {
+    int out = backup_create(to);
+    if (out < 0) {
+        return CLI_FAILED;
+    }
+    int code = CLI_OK;
+    if (known > 0) {
+        backup->linked += known;
+        code = backup_copy(from, known, out, &file->crc) ? CLI_OK : CLI_FAILED;
+    }
+    if (code == CLI_OK) {
+        code = rest_fetch(backup, file, out, known);
+    }
+    return backup_finish(out, to, file->size) ? code : CLI_FAILED;
 }
 
 static int file_make(struct backup *backup, struct backup_file *file) {
@@ -186,27 +214,13 @@ static int file_make(struct backup *backup, struct backup_file *file) {
                    ? known_bytes(backup, file, from, &known)
                    : CLI_FAILED;
     }
+    if (known > 0 && !is_intact(backup, backup_manifest_find(&backup->before, file->name))) {
+        known = 0;
+    }
     if (code != CLI_OK || (known > 0 && file_link(backup, file, from, to))) {
         return code;
     }
-    int out = backup_create(to);
-    if (out < 0) {
-        return CLI_FAILED;
-    }
-    if (known > 0) {
-        backup->linked += known;
-        code = backup_copy(from, known, out, &file->crc) ? CLI_OK : CLI_FAILED;
-        const struct backup_file *before = backup_manifest_find(&backup->before, file->name);
-        /* The previous backup's file has been damaged since. */
-        if (code == CLI_OK && file->crc != before->crc) {
-            file->crc = 0;
-            known = 0;
-        }
-    }
-    if (code == CLI_OK) {
-        code = rest_fetch(backup, file, out, known);
-    }
-    return backup_finish(out, to, file->size) ? code : CLI_FAILED;
+    return file_copy(backup, file, from, known, to);
 }
 
 /* Removes the copied part of a file that no longer exists. */
@@ -306,7 +320,8 @@ static bool is_next(const struct backup *backup) {
 static bool verify(const struct backup *backup) {
     char *argv[] = {(char *)(uintptr_t)backup->partial};
     for (uint32_t i = 0; i < backup->now.count; i++) {
-        if (!backup_verify(backup->partial, &backup->now.files[i])) {
+        const struct backup_file *file = &backup->now.files[i];
+        if (!file->is_verified && !backup_verify(backup->partial, file)) {
             return false;
         }
     }
@@ -351,6 +366,15 @@ static void tell(const struct backup *backup, const char *final, uint32_t remove
     }
 }
 
+/* If the list of the backup before is damaged, nothing of that backup is used; its name tells its
+ * position. */
+static void before_read(struct backup *backup) {
+    if (!backup_manifest_read(backup->before_dir, false, &backup->before)) {
+        backup_position(backup->before_dir, &backup->before);
+        (void)backup_fail("all files are copied again from the server");
+    }
+}
+
 static int run(struct backup *backup, uint64_t keep) {
     char final[BACKUP_PATH];
     if (mkdir(backup->dir, 0700) != 0 && errno != EEXIST) {
@@ -365,9 +389,7 @@ static int run(struct backup *backup, uint64_t keep) {
             (void)backup_fail("%s is a backup; name the directory above it", backup->dir);
             return CLI_FAILED;
         }
-        if (!backup_manifest_read(backup->before_dir, false, &backup->before)) {
-            return CLI_FAILED;
-        }
+        before_read(backup);
     } else {
         backup->before_dir[0] = '\0';
     }

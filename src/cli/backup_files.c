@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "os/os.h"
 
@@ -194,6 +195,15 @@ bool backup_newest(const char *dir, char out[BACKUP_PATH]) {
     return backup_before(dir, "", name) && backup_path(out, dir, name);
 }
 
+void backup_position(const char *dir, struct backup_manifest *manifest) {
+    const char *at = strrchr(dir, '/');
+    at = at == NULL ? dir : at + 1;
+    TN_ASSERT(is_backup_name(at));
+    char *end = NULL;
+    manifest->generation = strtoull(at + strlen(BACKUP_PREFIX), &end, 16);
+    manifest->lsn = strtoull(end + 1, NULL, 16);
+}
+
 bool backup_lock(const char *dir) {
     const struct os *os = os_posix();
     char path[BACKUP_PATH];
@@ -217,9 +227,11 @@ bool backup_remove_file(const char *path) {
 bool backup_remove(const char *dir) {
     char path[BACKUP_PATH];
     struct stat st;
-    /* A link could lead to files outside of the backup. */
-    if (lstat(dir, &st) != 0 || !S_ISDIR(st.st_mode)) {
-        return errno == ENOENT || backup_fail("%s: not a directory", dir);
+    if (lstat(dir, &st) != 0) {
+        return errno == ENOENT || backup_fail("%s: %s", dir, strerror(errno));
+    }
+    if (!S_ISDIR(st.st_mode)) { /* a link could lead to files outside of the backup */
+        return backup_fail("%s: not a directory", dir);
     }
     DIR *entries = opendir(dir);
     const struct dirent *entry;

@@ -32,7 +32,8 @@ struct backup_file {
     char name[BACKUP_NAME];
     char kind[16];
     uint64_t bytes, size;
-    uint32_t crc; /* CRC32C of `bytes` */
+    uint32_t crc;     /* CRC32C of `bytes` */
+    bool is_verified; /* while a backup is made: a link to a file whose CRC was found right */
 };
 
 struct backup_manifest {
@@ -58,6 +59,9 @@ const struct backup_file *backup_manifest_find(const struct backup_manifest *man
 /* The newest backup in a directory of backups, or the directory itself if it is a backup. False: it
  * is neither. */
 bool backup_newest(const char *dir, char out[BACKUP_PATH]);
+
+/* Generation and log position of a backup, from its name. */
+void backup_position(const char *dir, struct backup_manifest *manifest);
 
 /* Locks the directory until the process ends. False: another process makes a backup there. */
 bool backup_lock(const char *dir);

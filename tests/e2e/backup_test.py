@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -302,6 +303,51 @@ class Backup(unittest.TestCase):
             shutil.rmtree(data)
             path.write_bytes(good)
         tenure("check", self.backups)
+
+    def test_a_backup_before_that_is_damaged_does_not_stop_the_next(self):
+        """Its files are links to those of the backups before it: one fault of the disk would stop all to come."""
+        for i in range(2000):
+            self.r.execute_command("ALLOC", "ids", "h%d" % i, "META", '{"k":"%s"}' % ("x" * 100))
+        self.backup("--keep", 9)
+        self.r.execute_command("ALLOC", "ids", "one-more")
+        sizes = {path.name: path.stat().st_size for path in self.newest().iterdir() if path.suffix == ".log"}
+        name = min(sizes)  # it has ended, so it does not grow any more
+        first = self.newest()
+        good = (first / name).read_bytes()
+        half = len(good) // 2
+        (first / name).write_bytes(good[:half] + bytes([good[half] ^ 1]) + good[half + 1:])
+        self.assertIn("checksum is wrong", tenure("check", first, code=1))
+        said = self.backup("--keep", 9)
+        self.assertRegex(said, "%s: damaged: its checksum is wrong\n.*copied again" % (first / name))
+        self.assertEqual((self.newest() / name).read_bytes(), good)
+        self.assertIn("\nok\n", tenure("check", self.newest()))
+        # Its list is unreadable: all is copied, and another server's backup is refused all the same.
+        (self.newest() / "backup.json").write_text("{")
+        other = Server()
+        self.addCleanup(other.remove)
+        self.assertIn("is newer than this server's state", tenure("-s", other.socket, "backup", self.backups, code=1))
+        self.r.execute_command("ALLOC", "ids", "and-more")
+        said = self.backup("--keep", 1)
+        self.assertIn("not the list of files of a backup", said)
+        self.assertIn(" 0 as in the backup before", said)
+        self.assertEqual(len(self.names()), 1)
+        self.assertIn("\nok\n", tenure("check", self.backups))
+
+    def test_a_file_that_cannot_be_written_leaves_no_trace(self):
+        def little_room():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+        limited = {"preexec_fn": little_room, "restore_signals": False}  # Python ignores SIGXFSZ
+        for i in range(200):
+            self.r.execute_command("ALLOC", "ids", "h%d" % i, "META", '{"k":"%s"}' % ("x" * 400))
+        for before in ([], None):
+            before = self.names() if before is None else before
+            tenure("-s", self.server.socket, "backup", self.backups, code=1, **limited)
+            self.assertEqual(self.names(), before)
+            self.r.execute_command("ALLOC", "ids", "one-more")
+            self.backup()
+        data = self.dir / "data"
+        tenure("restore", self.backups, data, code=1, **limited)
+        self.assertIn("was interrupted here", tenure("check", data, code=1))
 
     def test_backups_of_another_server_are_never_mixed_or_removed(self):
         self.r.execute_command("ALLOC", "ids", "a")
