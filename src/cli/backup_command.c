@@ -369,7 +369,7 @@ static void tell(const struct backup *backup, const char *final, uint32_t remove
 /* If the list of the backup before is damaged, nothing of that backup is used; its name tells its
  * position. */
 static void before_read(struct backup *backup) {
-    if (!backup_manifest_read(backup->before_dir, false, &backup->before)) {
+    if (!backup_manifest_read(backup->before_dir, &backup->before)) {
         backup_position(backup->before_dir, &backup->before);
         (void)backup_fail("all files are copied again from the server");
     }

@@ -88,7 +88,25 @@ static bool manifest_get(const json_t *root, struct backup_manifest *manifest) {
     return manifest->files != NULL;
 }
 
-bool backup_manifest_read(const char *dir, bool quiet, struct backup_manifest *ret_manifest) {
+static bool is_backup_name(const char *name) {
+    size_t prefix = strlen(BACKUP_PREFIX);
+    return strncmp(name, BACKUP_PREFIX, prefix) == 0 && strlen(name) == prefix + 25 &&
+           strspn(name + prefix, "0123456789abcdef") == 8 && name[prefix + 8] == '-' &&
+           strspn(name + prefix + 9, "0123456789abcdef") == 16;
+}
+
+static const char *last_part(const char *dir) {
+    const char *at = strrchr(dir, '/');
+    return at == NULL ? dir : at + 1;
+}
+
+bool backup_manifest_expected(const char *dir) {
+    char path[BACKUP_PATH];
+    return is_backup_name(last_part(dir)) ||
+           (backup_path(path, dir, BACKUP_MANIFEST) && access(path, F_OK) == 0);
+}
+
+bool backup_manifest_read(const char *dir, struct backup_manifest *ret_manifest) {
     struct backup_manifest manifest = {0};
     char path[BACKUP_PATH];
     json_error_t error;
@@ -96,7 +114,7 @@ bool backup_manifest_read(const char *dir, bool quiet, struct backup_manifest *r
         return false;
     }
     if (access(path, F_OK) != 0) {
-        return quiet ? false : backup_fail("%s: not a backup: it has no " BACKUP_MANIFEST, dir);
+        return backup_fail("%s: not a backup: it has no " BACKUP_MANIFEST, dir);
     }
     json_t *root = json_load_file(path, 0, &error);
     bool good = root != NULL && manifest_get(root, &manifest);
@@ -158,13 +176,6 @@ const struct backup_file *backup_manifest_find(const struct backup_manifest *man
 
 /* ---- Directories ---- */
 
-static bool is_backup_name(const char *name) {
-    size_t prefix = strlen(BACKUP_PREFIX);
-    return strncmp(name, BACKUP_PREFIX, prefix) == 0 && strlen(name) == prefix + 25 &&
-           strspn(name + prefix, "0123456789abcdef") == 8 && name[prefix + 8] == '-' &&
-           strspn(name + prefix + 9, "0123456789abcdef") == 16;
-}
-
 /* The newest backup whose name comes before `before` ("": any). False: there is none. */
 static bool backup_before(const char *dir, const char *before, char out[BACKUP_NAME]) {
     DIR *entries = opendir(dir);
@@ -196,8 +207,7 @@ bool backup_newest(const char *dir, char out[BACKUP_PATH]) {
 }
 
 void backup_position(const char *dir, struct backup_manifest *manifest) {
-    const char *at = strrchr(dir, '/');
-    at = at == NULL ? dir : at + 1;
+    const char *at = last_part(dir);
     TN_ASSERT(is_backup_name(at));
     char *end = NULL;
     manifest->generation = strtoull(at + strlen(BACKUP_PREFIX), &end, 16);

@@ -49,8 +49,10 @@ __attribute__((format(printf, 1, 2))) bool backup_fail(const char *format, ...);
 bool backup_name_fits(const char *name);
 bool backup_path(char out[BACKUP_PATH], const char *dir, const char *name);
 
-/* False also if there is no manifest; with `quiet`, nothing is printed then. */
-bool backup_manifest_read(const char *dir, bool quiet, struct backup_manifest *ret_manifest);
+/* Whether the directory has a manifest, or should have one because it has the name of a backup. */
+bool backup_manifest_expected(const char *dir);
+/* False also if there is no manifest. */
+bool backup_manifest_read(const char *dir, struct backup_manifest *ret_manifest);
 bool backup_manifest_write(const char *dir, const struct backup_manifest *manifest);
 void backup_manifest_free(struct backup_manifest *manifest);
 const struct backup_file *backup_manifest_find(const struct backup_manifest *manifest,

@@ -107,11 +107,15 @@ static int check_found(const char *dir, const struct check_dir *datadir,
     return CLI_OK;
 }
 
-/* Verifies the checksums that `tenure backup` has listed with the files. */
+/* Verifies the checksums that `tenure backup` has listed with the files. Without its list, no backup can be
+ * restored. */
 static bool check_listed(const char *dir) {
     struct backup_manifest manifest;
-    if (!backup_manifest_read(dir, true, &manifest)) {
-        return true; /* there is no list, or its error was printed and the rest is checked */
+    if (!backup_manifest_expected(dir)) {
+        return true;
+    }
+    if (!backup_manifest_read(dir, &manifest)) {
+        return false;
     }
     bool good = true;
     for (uint32_t i = 0; i < manifest.count; i++) {

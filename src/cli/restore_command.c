@@ -131,7 +131,7 @@ static int run(struct restore *restore) {
                           restore->from);
         return CLI_FAILED;
     }
-    if (!backup_manifest_read(restore->backup, false, &restore->manifest) || !dir_make(restore) ||
+    if (!backup_manifest_read(restore->backup, &restore->manifest) || !dir_make(restore) ||
         !marker_write(restore, "incomplete")) {
         return CLI_FAILED;
     }

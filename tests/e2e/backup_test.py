@@ -304,6 +304,28 @@ class Backup(unittest.TestCase):
             path.write_bytes(good)
         tenure("check", self.backups)
 
+    def test_a_damaged_list_is_found_by_check_as_by_restore(self):
+        self.r.execute_command("ALLOC", "ids", "a")
+        self.backup()
+        path = self.newest() / "backup.json"
+        good = path.read_text()
+        first = json.loads(good)["files"][0]["name"]
+        for old, new, why in (("{", "", "not the list of files"), ('"format": 1', '"format": 2', "not the list of files"),
+                              (first, "../../" + first, "not the list of files"), ('"lsn": "', '"lsn": "x', "not the list"),
+                              ('"bytes": "', '"bytes": "9999999999', "not the list"), (first, "another.log", "cannot"),
+                              (None, None, "it has no backup.json")):
+            if old is None:
+                path.unlink()
+            else:
+                self.assertIn(old, good)
+                path.write_text(good.replace(old, new, 1))
+            for place in (self.backups, self.newest()):
+                self.assertIn(why, tenure("check", place, code=1))
+            self.assertIn(why, tenure("restore", self.backups, self.dir / "damaged", code=1))
+            shutil.rmtree(self.dir / "damaged", ignore_errors=True)
+        path.write_text(good)
+        self.assertIn("\nok\n", tenure("check", self.backups))
+
     def test_a_backup_before_that_is_damaged_does_not_stop_the_next(self):
         """Its files are links to those of the backups before it: one fault of the disk would stop all to come."""
         for i in range(2000):
