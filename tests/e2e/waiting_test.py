@@ -354,6 +354,33 @@ class Restart(unittest.TestCase):
         server.stop()
         self.assertTrue(str(waiter.read()).startswith("LOST"))
 
+    def test_lines_have_an_end(self):
+        server = Server(None, "--waiters-max", "2")
+        self.addCleanup(server.remove)
+        ask = self.connect(server)
+        ask.do("POOL", "CREATE", "p", "RANGE", 1, 1)
+        ask.do("ALLOC", "p", "first")
+        clients = [self.connect(server) for _ in range(3)]
+        for number, client in enumerate(clients[:2]):
+            client.send("ALLOC", "p", "w%d" % number, "WAIT", 60)
+        until(lambda: ask.do("POOL", "INFO", "p")["waiting"] == 2, "two in line")
+        self.assertRegex(clients[2].do("ALLOC", "p", "w2", "WAIT", 60), "^WAITERS_FULL ")
+        http_client = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=30)
+        self.addCleanup(http_client.close)
+        http_client.request("POST", "/v1/pools/p/leases", json.dumps({"holder": "w3", "wait": "60"}),
+                            {"Content-Type": "application/json"})
+        answer = http_client.getresponse()
+        self.assertEqual(json.load(answer)["result"], "WAITERS_FULL")
+        done = subprocess.run([TENURE, "-p", str(server.port), "alloc", "p", "w4", "--wait", "60"], check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("WAITERS_FULL", done.stderr)
+        # A place that becomes free is the next one's.
+        clients[0].close()
+        until(lambda: ask.do("POOL", "INFO", "p")["waiting"] == 1, "one in line")
+        clients[2].send("ALLOC", "p", "w2", "WAIT", 60)
+        until(lambda: ask.do("POOL", "INFO", "p")["waiting"] == 2, "two in line")
+
     def test_after_a_restart_a_waiter_is_unattended_until_its_client_is_back(self):
         server = Server()
         self.addCleanup(server.remove)
