@@ -7,6 +7,7 @@
 
 #include "cli/arguments.h"
 #include "cli/show_json.h"
+#include "protocol/parse.h"
 
 #define ATTEMPT_MS 1000u
 #define PAUSE_MS 100u
@@ -602,20 +603,63 @@ static enum cli_run_answer request_find(const struct cli_run_lease *lease,
     return CLI_RUN_OK;
 }
 
-/* A lease is named after the log position of its request, and is born with the epoch 1, also in line. */
-static enum cli_run_answer leave_once(const struct cli_run_lease *lease) {
+/* The id in this page of the holder's leases that ends in the position. Empty: the page has none. */
+static void page_search(const struct cli_reader *reader, uint64_t lsn, char *out, size_t capacity) {
+    uint32_t array = cli_node_find(reader, 0, "leases");
+    struct kernel_lease_id id;
+    out[0] = '\0';
+    for (uint32_t at = array + 1; array != 0 && at < reader->nodes[array].end;
+         at = reader->nodes[at].end) {
+        uint32_t node = cli_node_find(reader, at, "lease");
+        if (node != 0 && protocol_lease_parse(cli_node_text(reader, node), &id) && id.lsn == lsn) {
+            (void)text_take(reader, node, out, capacity);
+        }
+    }
+}
+
+/* The id of the lease that the log has at this position, if it has not ended. Its shard is known to the
+ * server only: a server whose data was restored from a backup has another. */
+static enum cli_run_answer lease_find(struct cli_run_lease *lease, struct cli_client *client,
+                                      uint64_t lsn) {
+    char cursor[24] = "0";
+    uint64_t next = 0;
+    do {
+        struct tn_bytes words[] = {tn_bytes_of("LEASES", 6),
+                                   tn_bytes_of("HOLDER", 6),
+                                   tn_bytes_of(lease->holder, strlen(lease->holder)),
+                                   tn_bytes_of("CURSOR", 6),
+                                   tn_bytes_of(cursor, strlen(cursor)),
+                                   tn_bytes_of("COUNT", 5),
+                                   tn_bytes_of("1000", 4)};
+        enum cli_run_answer answer =
+            answer_of(client, cli_client_call(client, words, 7, lease->settings->timeout_ms));
+        if (answer != CLI_RUN_OK) {
+            return answer;
+        }
+        const struct cli_reader *reader = &client->reader;
+        page_search(reader, lsn, lease->id, sizeof lease->id);
+        next = 0;
+        (void)cli_node_number(reader, cli_node_find(reader, 0, "cursor"), &next);
+        (void)snprintf(cursor, sizeof cursor, "%llu", (unsigned long long)next);
+    } while (lease->id[0] == '\0' && next != 0);
+    return CLI_RUN_OK;
+}
+
+/* A lease is born with the epoch 1, also in line. */
+static enum cli_run_answer leave_once(struct cli_run_lease *lease) {
     struct cli_client client;
-    char id[32];
     uint64_t lsn = 0;
     enum cli_run_answer answer = CLI_RUN_AGAIN;
     if (cli_client_open(&client, lease->settings) == CLI_LINK_OK) {
         answer = request_find(lease, &client, &lsn);
     }
     if (answer == CLI_RUN_OK && lsn != 0) {
-        int len = snprintf(id, sizeof id, "0-%llu", (unsigned long long)lsn);
-        struct tn_bytes words[] = {tn_bytes_of("RELEASE", 7), tn_bytes_of(id, (size_t)len),
-                                   tn_bytes_of(lease->holder, strlen(lease->holder)),
-                                   tn_bytes_of("1", 1)};
+        answer = lease_find(lease, &client, lsn);
+    }
+    if (answer == CLI_RUN_OK && lease->id[0] != '\0') {
+        struct tn_bytes words[] = {
+            tn_bytes_of("RELEASE", 7), tn_bytes_of(lease->id, strlen(lease->id)),
+            tn_bytes_of(lease->holder, strlen(lease->holder)), tn_bytes_of("1", 1)};
         answer =
             answer_of(&client, cli_client_call(&client, words, 4, lease->settings->timeout_ms));
     }

@@ -3,11 +3,13 @@
 import os
 import pty
 import signal
+import subprocess
+import tempfile
 import time
 import unittest
 
-from harness import Server, until
-from runs import RunCase
+from harness import PATIENCE, Server, until
+from runs import RunCase, TENURE
 
 NOT_ACQUIRED, LOST = 121, 122
 
@@ -162,6 +164,22 @@ class Lost(RunCase):
         code, out, err = run.end()
         self.assertEqual((code, out), (0, "ran\n"), err)
         self.assertIn("trying again", err)
+
+    def test_a_signal_leaves_the_line_of_a_server_that_was_restored_from_a_backup(self):
+        place = tempfile.TemporaryDirectory(prefix="tenure-run-")
+        self.addCleanup(place.cleanup)
+        backups, data = os.path.join(place.name, "backups"), os.path.join(place.name, "data")
+        for words in (("--port", str(self.server.port), "backup", backups), ("restore", backups, data)):
+            subprocess.run([TENURE, *words], check=True, timeout=PATIENCE, capture_output=True)
+        server = Server(None, "--data", data)
+        self.addCleanup(server.remove)
+        ask = server.client()
+        ask.execute_command("ALLOC", "one", "first", "TTL", "3600")
+        run = self.start("--from", "one", "--wait", "1h", "--port", str(server.port), "--", "true")
+        until(lambda: "waiting" in server.cli("LEASES", "STATE", "waiting"), "in line")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.end()[0], NOT_ACQUIRED)
+        self.assertNotIn("waiting", server.cli("LEASES", "STATE", "waiting"))
 
 
 if __name__ == "__main__":
