@@ -185,7 +185,7 @@ static void serve(struct http_exchange *exchange) {
     if (exchange->too_large) {
         http_answer_problem(exchange, 413, "a body has at most %u bytes", HTTP_BODY_MAX);
     } else if (exchange->no_room) {
-        http_answer_problem(exchange, 503, "too many request bodies at once; try again");
+        http_answer_problem(exchange, 503, "%s", server_no_room);
         http_header_out(exchange, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     } else if (exchange->path_len > HTTP_PATH_MAX) {
         http_answer_problem(exchange, 414, "a path has at most %u bytes", HTTP_PATH_MAX);
@@ -236,25 +236,29 @@ void *http_exchange_new(void *ctx, const char *uri, struct MHD_Connection *mhd) 
     return exchange;
 }
 
+/* The bodies of all requests are client memory: a crowd that sends bodies without end leaves its share to
+ * a client that has logged in, which is not known before the body is there. */
 static bool body_grow(struct http_exchange *exchange, size_t need) {
-    struct http *http = exchange->connection->http;
+    struct server_memory *memory = exchange->client.owners->memory;
     size_t twice = 2 * (size_t)exchange->body_capacity;
     size_t capacity = need < twice ? twice : need;
-    if (http->body_bytes - exchange->body_capacity + capacity > HTTP_BODIES_MAX) {
+    size_t more = capacity - exchange->body_capacity;
+    if (!server_memory_share(memory, &exchange->memory, more)) {
         return false;
     }
     uint8_t *bigger = realloc(exchange->body, capacity);
     if (bigger == NULL) {
+        server_memory_return(memory, &exchange->memory, more);
         return false;
     }
-    http->body_bytes += capacity - exchange->body_capacity;
     exchange->body = bigger;
     exchange->body_capacity = (uint32_t)capacity;
     return true;
 }
 
 static void body_free(struct http_exchange *exchange) {
-    exchange->connection->http->body_bytes -= exchange->body_capacity;
+    server_memory_return(exchange->client.owners->memory, &exchange->memory,
+                         exchange->body_capacity);
     free(exchange->body);
     exchange->body = NULL;
     exchange->body_len = exchange->body_capacity = 0;

@@ -11,9 +11,8 @@
  * While it is working its connection is suspended: libmicrohttpd does not look at it. An exchange is
  * a client, as a RESP connection is, with at most one write in flight.
  *
- * Memory. A connection has its memory of libmicrohttpd and a small struct. Bodies are bounded one by one
- * (HTTP_BODY_MAX) and all together (HTTP_BODIES_MAX). Answers that have not been sent count as client
- * memory (memory.h), except small ones. */
+ * Memory. A connection has its memory of libmicrohttpd and a small struct. A body has at most HTTP_BODY_MAX
+ * bytes. Bodies, and answers that have not been sent except small ones, count as client memory (memory.h). */
 #ifndef TN_SERVER_HTTP_PARTS_H
 #define TN_SERVER_HTTP_PARTS_H
 
@@ -34,7 +33,6 @@
 /* A body can hold the largest command: 4,096 names of 64 bytes. The loop reads it several times. */
 #define HTTP_BODY_MAX (384u * 1024u)
 #define HTTP_SCRATCH_BYTES (2 * PROTOCOL_REQUEST_MAX)
-#define HTTP_BODIES_MAX (64u << 20)  /* bytes of all bodies being received or served */
 #define HTTP_ANSWER_SMALL 4096u      /* answers up to this size do not count as client memory */
 #define HTTP_DISCARD_MAX (16u << 20) /* bytes that are read and discarded in order to answer 413 */
 #define HTTP_KEY_MAX KERNEL_OPID_MAX
@@ -121,7 +119,7 @@ struct http {
     uint32_t stream_count;
     TAILQ_HEAD(http_streams, http_stream) queue; /* streams that wait for a step */
     uint32_t steps;                              /* steps taken in this turn */
-    size_t body_bytes;
+
     uint32_t seed_count; /* snapshots being sent to other nodes */
     bool seed_making;    /* a snapshot is being taken for another node */
     uv_work_t seed_work; /* that takes it */
@@ -149,12 +147,12 @@ struct http_exchange {
     bool begun;
     bool broken;    /* out of memory for an answer: the connection is closed */
     bool too_large; /* the body is too large; the rest of it is discarded */
-    bool no_room;   /* all bodies together are too large; the rest is discarded */
+    bool no_room;   /* there is no memory for the body; the rest is discarded */
     bool enveloped; /* the answer is wrapped in "data", as in Attune's API */
 
     struct MHD_Response *response; /* made, but not passed to libmicrohttpd yet */
     unsigned status;
-    size_t memory; /* bytes counted for the answer while it is being sent: see memory.c */
+    size_t memory; /* bytes counted for the body and the answer: see memory.h */
 
     uint8_t *body;
     uint32_t body_len, body_capacity;

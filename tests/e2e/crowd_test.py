@@ -86,6 +86,29 @@ class Crowd(unittest.TestCase):
                     got += s.recv(65536)
                 self.assertTrue(got.startswith(b"$4096\r\nzzz"))
 
+    def test_bodies_that_never_end_leave_room_for_an_honest_one(self):
+        """Large ones take what there is, then small ones what is left, to the last byte."""
+        head = b"POST /v1/pools/p/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+        body = b'{"holder": "honest", "ttl": 60}'
+        crowd = []
+        with self.server.client() as r:
+            r.execute_command("POOL", "CREATE", "p", "RANGE", 1, 9)
+            for part in [380000] * CROWD + [6000 >> i for i in range(13) for _ in range(4)]:
+                s = self.server.connect(self.server.http_port)
+                s.setblocking(False)
+                self.addCleanup(s.close)
+                self.send_what_goes([s], head % 390000 + b" " * part)
+                crowd.append(s)
+            until(lambda: int(r.info()["clients_memory"]) > MEMORY * 3 // 4, "the crowd has most of it")
+            for _ in range(5):
+                with self.server.connect(self.server.http_port) as s:
+                    s.sendall(head % len(body) + body)
+                    self.assertIn(b" 201 ", s.recv(65536))
+            self.assertLess(int(r.info()["clients_memory"]), 2 * MEMORY)
+            for s in crowd:
+                s.close()
+            until(lambda: int(r.info()["clients_memory"]) == 0, "all of it is given back")
+
     def test_what_is_freed_is_there_again(self):
         with self.server.client() as r:
             for s in list(self.crowd(40)):

@@ -130,8 +130,8 @@ class Server:
         """Connects to the Unix-domain socket, as an administrator, which defining sensors requires."""
         return redis.Redis(unix_socket_path=self.socket, decode_responses=True, **options)
 
-    def connect(self):
-        s = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+    def connect(self, port=None):
+        s = socket.create_connection(("127.0.0.1", port or self.port), timeout=PATIENCE)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return s
 

@@ -386,15 +386,17 @@ class Commands(HttpCase):
             self.assertEqual((got.json["result"], got.json["outcome"]), (result, "rejected"))
 
     def test_more_bodies_at_once_than_there_is_room_for(self):
-        """There is room for 64 MiB; a client without room gets an answer that says so."""
+        """They are client memory; a client without room gets an answer that says so."""
+        server = Server(None, "--client-memory", str(32 << 20))
+        self.addCleanup(server.remove)
         part = b"{" + b" " * (383 * 1024)
         head = (b"POST /v1/pools/bodies/leases HTTP/1.1\r\nHost: localhost\r\n"
                 b"Content-Length: %d\r\nConnection: close\r\n\r\n" % (len(part) + 1))
-        many = [connect(self.server) for _ in range(200)]
+        many = [connect(server) for _ in range(200)]
         for s in many:
             s.sendall(head + part)
         # What the server has not read yet takes no room.
-        until(lambda: unread(self.server.http_port) == 0, "all parts are read")
+        until(lambda: unread(server.http_port) == 0, "all parts are read")
         for s in many:
             s.sendall(b"}")
         answers = [receive_until(s, b"nothing") for s in many]
