@@ -56,7 +56,10 @@ static void endpoints_check(struct config *config) {
         struct etcd_endpoint endpoint;
         char what[CONFIG_REASON_MAX];
         count++;
-        if (!etcd_endpoint_parse(word, &endpoint)) {
+        if (strchr(word, '@') != NULL) { /* the message would show the password */
+            wrong(config, CONFIG_ETCD_ENDPOINTS,
+                  "an address must not contain a user; use etcd_user and etcd_password_file");
+        } else if (!etcd_endpoint_parse(word, &endpoint)) {
             (void)snprintf(what, sizeof what,
                            "'%.100s' is not http://HOST:PORT or https://HOST:PORT", word);
             wrong(config, CONFIG_ETCD_ENDPOINTS, what);
