@@ -24,6 +24,7 @@
 #include "server/owners.h"
 #include "server/server.h"
 #include "server/stream.h"
+#include "server/users.h"
 
 /* Bytes rendered in one step, besides the event that exceeds them. */
 #define STREAM_STEP_BYTES (32u * 1024u)
@@ -139,6 +140,7 @@ static bool keep(struct http_stream *stream, const void *bytes, size_t len) {
 /* Takes the next step. False: the stream cannot continue. */
 static bool fill(struct http_stream *stream) {
     struct server_owners *owners = stream->owners;
+    server_users_look(owners); /* a user that was deleted before an event does not get it */
     struct step step = {.stream = stream,
                         .user = access_user_of(owners->access, &stream->login),
                         .w = {.out = tn_writer_of(owners->output->bytes, SERVER_OUT_BYTES),

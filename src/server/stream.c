@@ -130,6 +130,7 @@ static void followers_wake(struct server_streams *streams) {
 
 static void work_run(uv_idle_t *work) {
     struct server_streams *streams = work->data;
+    server_users_look(streams->owners); /* as news_run */
     if (streams->tail_more) {
         server_fanout_tail(streams);
     }
