@@ -25,7 +25,7 @@
 #define LEVEL_SHIFT 58u
 #define ALL_ONES (~UINT64_C(0))
 #define SPREAD_FIRST 512u
-#define STEP_HOMES 4u /* at least this many for each new word */
+#define STEP_HOMES 32u /* at least this many for each new word */
 
 __extension__ typedef unsigned __int128 uint128;
 
@@ -138,20 +138,17 @@ static void empty_at(struct tn_bitmap *bitmap, uint64_t hole) {
 
 /* --- Growth ----------------------------------------------------------------------------------- */
 
-/* Moves the words whose mixed key is from..to and whose place is before their new home. */
+/* Gives the words whose mixed key is from..to their new homes. */
 static void move_words(struct tn_bitmap *bitmap, uint64_t from, uint64_t to) {
-    uint64_t last = home_in(to, bitmap->spread_before);
     uint64_t at = home_in(from, bitmap->spread_before);
-    while (at < bitmap->capacity && (at <= last || bitmap->nodes[at].space1 != 0)) {
+    uint64_t homes = home_in(to, bitmap->spread_before) - at + 1; /* still to be passed */
+    for (; homes > 0 || bitmap->nodes[at].space1 != 0; at = next_position(bitmap, at)) {
         struct tn_bitmap_node node = bitmap->nodes[at];
-        uint64_t mixed = mixed_of(bitmap, node.space1, node_key(&node));
-        if (node.space1 == 0 || mixed < from || mixed > to ||
-            home_in(mixed, bitmap->spread) <= at) {
-            at++;
-            continue;
+        homes -= homes > 0;
+        if (node.space1 != 0) {
+            bitmap->nodes[at] = (struct tn_bitmap_node){0};
+            bitmap->nodes[probe(bitmap, node.space1, node_key(&node))] = node;
         }
-        empty_at(bitmap, at); /* another word may have moved here */
-        bitmap->nodes[probe(bitmap, node.space1, node_key(&node))] = node;
     }
 }
 

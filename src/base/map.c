@@ -3,20 +3,25 @@
  *
  * The home of a tag is tag * spread / 2^32, so it rises with the tag, and a larger spread moves every
  * home up. While the map grows, tags from `moved` on have the new home and those below it the old one.
- * A step lowers `moved` and then moves the entries in between whose place lies before their new home.
- * Those at or behind their new home can stay: between the old home and their place nothing is empty, so
- * neither is anything between the new home and it. Every other operation works in between as ever: it
- * asks for the home of a tag and needs to know nothing else.
+ * A step lowers `moved`. Then it takes out and puts back, one after another, all entries from the old
+ * home of the first tag in between to the first empty place behind the old home of the last one. Every
+ * other operation works in between as ever: it asks for the home of a tag and needs to know nothing else.
  *
- * Nothing here wraps around. A map starts to grow when 2/3 of `spread_before` is in use and is done
- * after a quarter as many insertions, so all the while count < spread_before. Hence an entry with the
- * old home lies below 2 * spread_before <= capacity. And an entry that a step has put at its new home
- * cannot have wrapped to a place that the step still looks at: all places from that home to the end and
- * from the beginning to that place would be in use, which are at least spread_before. */
+ * That is right as long as no place between the home of an entry and its own is empty. Before the step
+ * none was, so no entry has its home in that stretch and its place behind it, and the entries in front of
+ * the stretch need none of its places. An entry that is put back finds a place no farther than its
+ * own, and the step empties no place behind which it has passed, unless its home has moved up past
+ * its place. Then it may take the empty place at the end. So it belongs to the stretch, is
+ * taken out once more, and by then its home is behind it.
+ *
+ * A map starts to grow when 2/3 of `spread_before` is in use and is done spread_before / STEP_HOMES
+ * insertions later, so all the while count < spread_before. If growth took longer, the part that has not
+ * moved yet would get so full that each search in it takes long: with 4 homes for each insertion, a
+ * million insertions took 1.7 times as long as with 32. */
 #include "base/map.h"
 
 #define SPREAD_FIRST 512u /* places: one page */
-#define STEP_HOMES 4u
+#define STEP_HOMES 32u
 
 static uint32_t grow_at(const struct tn_map *map) {
     return map->spread == map->capacity ? UINT32_MAX : (uint32_t)((uint64_t)map->spread * 2 / 3);
@@ -56,19 +61,18 @@ static void grow_begin(struct tn_map *map) {
     map->grow_at = 0;
 }
 
-/* Moves the entries whose tag is from..to and whose place is before their new home. */
+/* Gives the tags from..to their new homes. */
 static void move_entries(struct tn_map *map, uint32_t from, uint32_t to) {
-    uint32_t last = (uint32_t)(((uint64_t)to * map->spread_before) >> 32);
     uint32_t at = (uint32_t)(((uint64_t)from * map->spread_before) >> 32);
-    while (at < map->capacity && (at <= last || map->entries[at].ref1 != 0)) {
+    uint32_t last = (uint32_t)(((uint64_t)to * map->spread_before) >> 32);
+    uint32_t homes = last - at + 1; /* still to be passed */
+    for (; homes > 0 || map->entries[at].ref1 != 0; at = tn_map_next(map, at)) {
         struct tn_map_entry entry = map->entries[at];
-        if (entry.ref1 == 0 || entry.tag < from || entry.tag > to ||
-            tn_map_home(map, entry.tag) <= at) {
-            at++;
-            continue;
+        homes -= homes > 0;
+        if (entry.ref1 != 0) {
+            map->entries[at] = (struct tn_map_entry){0};
+            tn_map_put(map, entry);
         }
-        tn_map_take(map, at); /* another entry may have moved here */
-        tn_map_put(map, entry);
     }
 }
 
