@@ -65,14 +65,36 @@ static enum tn_status damaged(struct recovery *r, const struct segment_scan *sca
 
 /* -- following frames --------------------------------------------------------------------------- */
 
+static void bytes_free(struct recovery *r) {
+    const struct os *os = r->log->dir.os;
+    if (r->bytes != NULL) {
+        os->mem_release(os->ctx, r->bytes, r->bytes_len);
+        r->bytes = NULL;
+    }
+}
+
+/* Segments have the same size, as a rule, so the memory is used again. It has huge pages: the faults of
+ * ordinary ones take longer than reading a file that is cached. */
+static bool bytes_take(struct recovery *r, uint64_t len) {
+    const struct os *os = r->log->dir.os;
+    void *memory;
+    if (r->bytes != NULL && r->bytes_len == len) {
+        return true;
+    }
+    bytes_free(r);
+    if (os->mem_reserve(os->ctx, (size_t)len, true, &memory) != TN_OK) {
+        return false;
+    }
+    r->bytes = memory;
+    r->bytes_len = (size_t)len;
+    return true;
+}
+
 static enum tn_status segment_load(struct recovery *r, const struct segment_scan *scan) {
     const struct os *os = r->log->dir.os;
     char name[LOG_NAME_MAX];
     log_segment_name(scan->segment->header.seq, name);
-    free(r->bytes);
-    r->bytes_len = (size_t)scan->segment->file_bytes;
-    r->bytes = malloc(r->bytes_len);
-    if (r->bytes == NULL) {
+    if (!bytes_take(r, scan->segment->file_bytes)) {
         return log_recover_failed(r, TN_NOMEM, name, "cannot be read");
     }
     int file;
@@ -530,7 +552,7 @@ enum tn_status log_local_lead(struct log *base, struct log_position *ret_positio
 
 void log_local_recovery_free(struct log_local *log) {
     if (log->recovery != NULL) {
-        free(log->recovery->bytes);
+        bytes_free(log->recovery);
         log_listing_free(&log->recovery->listing);
         free(log->recovery);
         log->recovery = NULL;

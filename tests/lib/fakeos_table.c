@@ -1,5 +1,7 @@
 /* The table of the operating system in memory: each call counted, faults where they were planned. */
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "lib/fakeos_state.h"
 
@@ -403,6 +405,12 @@ static enum tn_status fake_random(void *ctx, void *out, size_t len) {
     return status;
 }
 
+/* With a page behind it that nobody may touch. */
+static size_t guarded_bytes(size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return ((bytes + page - 1) & ~(page - 1)) + page;
+}
+
 static enum tn_status fake_mem_reserve(void *ctx, size_t bytes, bool big, void **ret_memory) {
     struct fakeos *fake = ctx;
     fake_lock(fake);
@@ -412,12 +420,21 @@ static enum tn_status fake_mem_reserve(void *ctx, size_t bytes, bool big, void *
     if (refused) {
         return TN_NOMEM;
     }
-    return os_posix()->mem_reserve(os_posix()->ctx, bytes, big, ret_memory);
+    void *memory;
+    size_t size = guarded_bytes(bytes);
+    enum tn_status status = os_posix()->mem_reserve(os_posix()->ctx, size, big, &memory);
+    if (status == TN_OK) {
+        size_t page = (size_t)sysconf(_SC_PAGESIZE);
+        int rc = mprotect((uint8_t *)memory + size - page, page, PROT_NONE);
+        TN_ASSERT(rc == 0);
+        *ret_memory = memory;
+    }
+    return status;
 }
 
 static void fake_mem_release(void *ctx, void *memory, size_t bytes) {
     (void)ctx;
-    os_posix()->mem_release(os_posix()->ctx, memory, bytes);
+    os_posix()->mem_release(os_posix()->ctx, memory, guarded_bytes(bytes));
 }
 
 struct os fakeos_verbs(struct fakeos *fake) {
