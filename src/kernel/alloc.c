@@ -360,6 +360,13 @@ uint32_t kernel_request_pool(const struct kernel *k, const struct request *q) {
     return pool;
 }
 
+/* A pool that grows gives one value after the other, as a rule, and the next one's place in the map was
+ * never used. Values that are given again need no hint; it would cost them instructions. */
+static void value_fetch_next(const struct kernel *k, uint32_t member) {
+    const struct member *m = member_at(k, member);
+    tn_map_prefetch(&k->values, kernel_index_value_hash(k, m->pool, m->value + 1));
+}
+
 /* Members in the order of the request; their values are theirs for good. */
 void kernel_request_keep(struct kernel *k, const struct request *q) {
     uint32_t pool = kernel_request_pool(k, q);
@@ -372,7 +379,10 @@ void kernel_request_keep(struct kernel *k, const struct request *q) {
         kernel_value_keep(k, member);
         struct pool *p = pool_mut(k, member_at(k, member)->pool);
         p->used++;
-        p->peak = p->used > p->peak ? p->used : p->peak;
+        if (p->used > p->peak) {
+            p->peak = p->used;
+            value_fetch_next(k, member);
+        }
         p->mixed += pool == TN_NONE;
         p->counters.allocated++;
         if (p->template != TN_NONE) {
