@@ -28,6 +28,7 @@
 #include "cli/run_terminal.h"
 #include "cli/run_wait.h"
 #include "process/cgroup.h"
+#include "process/proc.h"
 #include "process/run.h"
 #include "process/run_job.h"
 
@@ -344,6 +345,11 @@ static bool contain(struct keeping *keeping) {
 
 static bool prepare(struct keeping *keeping) {
     const char *guardian = keeping->options.guardian;
+    if (!process_children_known()) {
+        (void)fprintf(stderr, "tenure run: without /proc/thread-self/children, nothing would prove "
+                              "that the command has ended: is /proc mounted?\n");
+        return false;
+    }
     if (guardian != NULL) {
         (void)snprintf(keeping->guardian, sizeof keeping->guardian, "%s", guardian);
     } else if (!run_guardian_find(keeping->guardian, sizeof keeping->guardian)) {

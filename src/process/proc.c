@@ -226,6 +226,10 @@ static bool children_visit(const char *path, process_visit *visit, void *ctx) {
     return true;
 }
 
+bool process_children_known(void) {
+    return access("/proc/thread-self/children", R_OK) == 0;
+}
+
 bool process_children_of_thread(process_visit *visit, void *ctx) {
     return children_visit("/proc/thread-self/children", visit, ctx);
 }
@@ -270,8 +274,8 @@ static void thread_visit(void *ctx, pid_t tid) {
 
 bool process_children(process_visit *visit, void *ctx) {
     struct threads_walk walk = {.visit = visit, .ctx = ctx, .good = true};
-    return access("/proc/thread-self/children", R_OK) == 0 &&
-           numbers_visit("/proc/self/task", thread_visit, &walk) && walk.good;
+    return process_children_known() && numbers_visit("/proc/self/task", thread_visit, &walk) &&
+           walk.good;
 }
 
 bool process_all(process_visit *visit, void *ctx) {

@@ -79,6 +79,19 @@ class Ordinary(RunCase):
         held.signal(signal.SIGTERM)
         self.assertEqual(held.end()[0], 0)
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root: mounts")
+    def test_nothing_is_started_that_could_not_be_proven_dead(self):
+        """Without /proc the guardian would look for children forever, and the value would stay with a dead command."""
+        guardian = os.path.join(os.path.dirname(TENURE), "tenure-guardian")
+        before = ("unshare", "--mount", "sh", "-c", 'umount -l /proc && exec "$@"', "sh")
+        run = self.start("--from", "one", "--guardian", guardian, "--", "echo", "ran", before=before)
+        code, out, err = run.end()
+        if "Sanitizer" in err:
+            self.skipTest("a sanitizer needs /proc itself")
+        self.assertEqual((code, out), (125, ""), err)
+        self.assertIn("is /proc mounted?", err)
+        self.assertEqual(self.leases(), [])
+
     def test_wrong_options_are_named(self):
         for options, word in (((), "--from"), (("--from", "one"), "command"), (("--from", "one", "ls"), "--"),
                               (("--from", "one:0", "--", "ls"), "one:0"),
