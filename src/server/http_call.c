@@ -434,11 +434,24 @@ static void bearer_add(struct http_exchange *exchange, struct arguments *argumen
     }
 }
 
+/* A large body takes milliseconds to judge, so it waits for a slice, as a long reply does. A command that
+ * has such a reply, too, gets both in one slice. True: the exchange is served again later. */
+static bool body_must_yield(struct http_exchange *exchange, const struct protocol_command *row) {
+    struct server_client *client = &exchange->client;
+    if (exchange->body_len <= HTTP_BODY_SMALL) {
+        return false;
+    }
+    bool later = schedule_must_yield(client, false);
+    client->has_turn = !later && protocol_command_has(row, PROTOCOL_LONG);
+    return later;
+}
+
 void http_call(struct http_exchange *exchange) {
     struct protocol_route route;
     struct arguments arguments = {.count = 0};
     if (!call_route(exchange, &route) ||
-        !http_access(exchange, (enum protocol_role)route.row->role)) {
+        !http_access(exchange, (enum protocol_role)route.row->role) ||
+        body_must_yield(exchange, route.row)) {
         return;
     }
     exchange->enveloped =

@@ -32,6 +32,7 @@
 #define HTTP_ARGUMENTS_MAX PROTOCOL_QUERY_MAX
 /* A body can hold the largest command: 4,096 names of 64 bytes. The loop reads it several times. */
 #define HTTP_BODY_MAX (384u * 1024u)
+#define HTTP_BODY_SMALL 4096u /* bodies up to this size are judged at once */
 #define HTTP_SCRATCH_BYTES (2 * PROTOCOL_REQUEST_MAX)
 #define HTTP_ANSWER_SMALL 4096u      /* answers up to this size do not count as client memory */
 #define HTTP_DISCARD_MAX (16u << 20) /* bytes that are read and discarded in order to answer 413 */

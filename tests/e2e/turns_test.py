@@ -128,6 +128,35 @@ class Turns(Case):
         self.assertEqual(len(pages[0]["events"]), 1000)
         self.assertTrue(all(p == pages[0] for p in pages))
 
+    def test_others_are_served_between_large_bodies(self):
+        """Each takes milliseconds to judge, and some are judged for clients that have not logged in."""
+        body = b'{"token": "' + b"x" * 380000
+        light = self.connect()
+
+        def memory():
+            light.sendall(b"INFO clients\r\n")
+            return int(re.search(r"clients_memory:(\d+)", read_bulk(light)).group(1))
+
+        def seen_between():
+            with contextlib.ExitStack() as stack:
+                crowd = [stack.enter_context(self.server.connect(self.server.http_port)) for _ in range(CROWD)]
+                for s in crowd:
+                    s.sendall(b"POST /auth/refresh HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+                              % (len(body) + 2) + body)
+                until(lambda: memory() >= CROWD * len(body), "the server to have read the bodies")
+                before = calls(self.stats(light), "token|refresh")
+                with self.server.standstill():
+                    for s in crowd:
+                        s.sendall(b'"}')
+                looks = {0}
+                while max(looks) < CROWD:
+                    looks.add(calls(self.stats(light), "token|refresh") - before)
+                for s in crowd:
+                    self.assertEqual(receive(s, 12), b"HTTP/1.1 401")
+            until(lambda: memory() == 0, "the end of the bodies")
+            return len(looks) > CROWD // 2
+        until(seen_between, "a look between the bodies")
+
     def test_a_list_is_not_behind_all_pages_of_events(self):
         none = b"*6\r\n$6\r\ncursor\r\n:0\r\n$5\r\nrules\r\n*0\r\n$3\r\nlsn\r\n:"
         crowd = [self.connect() for _ in range(CROWD)]
