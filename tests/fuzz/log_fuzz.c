@@ -55,9 +55,8 @@ static int path_compare(const void *a, const void *b) {
 
 /* Limits that a change made huge are refused as a small machine would. */
 static enum tn_status reserve_little(void *ctx, size_t bytes, bool big, void **ret_memory) {
-    (void)ctx;
     (void)big;
-    const struct os *os = os_posix();
+    const struct os *os = fakeos_table(ctx);
     return bytes > MEMORY_MAX ? TN_NOMEM : os->mem_reserve(os->ctx, bytes, false, ret_memory);
 }
 
