@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Formatting, static analysis, shell scripts, the types of the Python, Node and Go programs, the rules
-# between the rooms and the word list. Continues after a failure, so that one run shows all of them.
+# between the rooms, the word list and the documents. Continues after a failure, so that one run shows all of them.
 #
-#   tools/lint.sh [format|tidy|cppcheck|shell|python|node|go|rooms|words]...      all, if none is named
+#   tools/lint.sh [format|tidy|cppcheck|shell|python|node|go|rooms|words|docs]...      all, if none is named
 # shellcheck disable=SC2317 # functions are called through step()
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -44,7 +44,7 @@ check_python() {
     # Debian's, whatever else is on the path.
     /usr/bin/mypy --strict --python-version 3.9 --cache-dir build/lint/mypy clients/python/tenure.py &&
         /usr/bin/mypy --strict --cache-dir build/lint/mypy tools/check-rooms.py \
-            tools/bench-table.py tools/check-words.py tools/plants.py tools/tidy.py
+            tools/bench-table.py tools/check-docs.py tools/check-words.py tools/plants.py tools/tidy.py
 }
 
 check_node() {
@@ -68,7 +68,7 @@ check_go() {
 }
 
 if [ $# -eq 0 ]; then
-    set -- format tidy cppcheck shell python node go rooms words
+    set -- format tidy cppcheck shell python node go rooms words docs
 fi
 for name in "$@"; do
     case "$name" in
@@ -81,6 +81,7 @@ for name in "$@"; do
     go) step "gofmt, go vet" check_go ;;
     rooms) step "rooms" tools/check-rooms.py ;;
     words) step "words" tools/check-words.py ;;
+    docs) step "documents" tools/check-docs.py ;;
     *)
         echo "lint: unknown step '$name'" >&2
         exit 2

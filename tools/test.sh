@@ -107,7 +107,7 @@ tools/deps.sh lint # its packages are those of the tests, and the linters
 if command -v ninja >/dev/null; then
     export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja} # it may have been installed just now
 fi
-# The analyzer of clang-tidy looks at what was changed of late; `make lint` has it look at everything.
+# The analyzer of clang-tidy looks at recent changes; `make lint` has it look at everything.
 export TENURE_TIDY_COMMITS=${TENURE_TIDY_COMMITS:-8}
 for preset in release dev tsan; do
     run "$preset"

@@ -245,7 +245,7 @@ export const sensorChange = (ref, trigger, spec, disabled) => ({
   title: "Change the sensor",
   fields: [{name: "trigger", label: "Trigger", value: trigger, required: true},
     {name: "spec", label: "Description", type: "textarea", value: JSON.stringify(spec, null, 2), required: true}, REASON],
-  what: (v) => typeof specOf(v.spec) === "object" ? "The sensor " + ref + " gets this description. If it runs, it is started anew with it."
+  what: (v) => typeof specOf(v.spec) === "object" ? "The sensor " + ref + " gets this description. If it runs, it is restarted with it."
     : "This is not JSON yet.",
   command: (v) => ["sensor", "set", ref, v.trigger, JSON.stringify(specOf(v.spec)), ...options({disabled, reason: v.reason})],
   request: (v) => ({method: "PUT", path: pathOf("sensors", ref), body: given({trigger: v.trigger, spec: specOf(v.spec), disabled,

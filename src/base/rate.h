@@ -38,7 +38,7 @@ void tn_rate_add(struct tn_rate *rate, uint32_t n);
 /* True if the sum is that of the counters in the window; the window must be below slots. */
 bool tn_rate_check(const struct tn_rate *rate);
 
-/* Another window, at most slots - 1; the sum is counted anew. */
+/* Another window, at most slots - 1; the sum is recounted. */
 void tn_rate_window_set(struct tn_rate *rate, uint32_t window);
 
 #endif

@@ -9,7 +9,7 @@
  *
  * librabbitmq blocks, so each direction has a thread and a connection of its own: a broker that has
  * run out of memory stops reading from publishers, but rules must still come in. A
- * connection that is lost is made anew, after a pause that doubles; the broker's absence changes
+ * connection that is lost is made again, after a pause that doubles; the broker's absence changes
  * nothing else. docs/rabbitmq.md has the guarantees. */
 #ifndef TN_BROKER_BROKER_H
 #define TN_BROKER_BROKER_H

@@ -1,4 +1,4 @@
-/* One connection to the broker and its thread: made, kept alive, lost, made anew. */
+/* One connection to the broker and its thread: made, kept alive, lost, made again. */
 #include <amqp_ssl_socket.h>
 #include <amqp_tcp_socket.h>
 #include <errno.h>

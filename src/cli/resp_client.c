@@ -168,7 +168,7 @@ static ssize_t wire_recv(struct cli_client *client, void *out, size_t len) {
 }
 
 /* The secret is in the environment or in a file, never on the command line, which others may see. Empty:
- * there is none. Not 0: the error of a file that cannot be read; a server may need no log-in all the same. */
+ * there is none. Not 0: the error of a file that cannot be read; a server may still need no log-in. */
 static int secret_find(char out[SECRET_MAX + 1]) {
     const char *secret = getenv("TENURE_SECRET");
     const char *path = getenv("TENURE_SECRET_FILE");

@@ -21,7 +21,7 @@ struct keep {
     struct cli_client client;
     bool connected, subscribed;
     bool wants_tokens;
-    bool over;    /* nothing more can come of it */
+    bool over;    /* it has ended for good */
     bool changed; /* an event says that the epoch is another */
     bool revoked; /* and it was said, with the server's deadline */
     uint64_t revoked_until;

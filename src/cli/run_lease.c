@@ -479,7 +479,7 @@ enum cli_run_answer cli_run_lease_acquire(struct cli_run_lease *lease,
         cli_wait_ms(PAUSE_MS << (attempt < doublings ? attempt + 1 : doublings));
     }
     if (answer == CLI_RUN_AGAIN && lease->first_ms != 0 && !atomic_load(leaving)) {
-        (void)cli_run_lease_leave(lease); /* it may have been granted all the same */
+        (void)cli_run_lease_leave(lease); /* it may have been granted anyway */
     }
     if (answer != CLI_RUN_OK && lease->id[0] != '\0') { /* granted, but not usable */
         (void)cli_run_lease_end(lease, false, cli_run_now_ms(settings) + ATTEMPT_MS);

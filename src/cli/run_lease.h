@@ -48,7 +48,7 @@ enum cli_run_answer {
 bool cli_run_lease_name(struct cli_run_lease *lease, const struct cli_run_options *options);
 /* Requests the lease. With options->wait_s it waits in line for the values, and a lost connection is
  * replaced: the operation id keeps the place. Unless it returns CLI_RUN_OK, standard error has the
- * reason. Once *leaving is set, it does not matter any more what becomes of the request. */
+ * reason. Once *leaving is set, the outcome of the request no longer matters. */
 enum cli_run_answer cli_run_lease_acquire(struct cli_run_lease *lease,
                                           const struct cli_run_options *options,
                                           struct cli_client *client, const atomic_bool *leaving);

@@ -27,7 +27,7 @@ void cli_tls_free(struct cli_tls *tls);
 /* The handshake, until DONE. READ, WRITE: go on when the socket is ready for that. */
 enum cli_tls_step cli_tls_handshake(struct cli_tls *tls, char *error, size_t room);
 /* As send(2) and recv(2) on the socket. After -1 with EAGAIN, cli_tls_events says what to wait for
- * besides. */
+ * in addition. */
 ssize_t cli_tls_send(struct cli_tls *tls, const void *bytes, size_t len);
 ssize_t cli_tls_recv(struct cli_tls *tls, void *out, size_t len);
 short cli_tls_events(const struct cli_tls *tls);

@@ -165,7 +165,7 @@ static void draw_sensors_line(const struct top *top, struct top_frame *frame) {
 
 /* ---- Pools ---- */
 
-/* Seven columns at the most. */
+/* At most seven columns. */
 static void short_number(struct cli_text *line, uint64_t number) {
     static const char units[] = "MGTPE"; /* 2^64 is 18 E */
     double part = (double)number / 1e6;

@@ -1,6 +1,6 @@
 /* `--watch`: a command that shows something, again and again.
  *
- * On a terminal the table is drawn anew in place; elsewhere each round is a block of lines, with a line that begins with
+ * On a terminal the table is redrawn in place; elsewhere each round is a block of lines, with a line that begins with
  * # before it and an empty line after it. A round that fails keeps what was shown last and says why; only the first one
  * ends the program. SIGINT, SIGTERM and q end it, with exit code 0. */
 #include "cli/watch_rounds.h"

@@ -87,7 +87,8 @@ static void space_judge(struct doctor *doctor, const char *dir, const struct sta
                    "%s free; the reserve, the next snapshot and new segments can need %s",
                    free_text, needs_text);
     } else if (space->f_files > 0 && space->f_favail < INODES_MIN) {
-        doctor_say(doctor, DOCTOR_WARNING, area, "remove files, or make the file system anew",
+        doctor_say(doctor, DOCTOR_WARNING, area,
+                   "remove files, or recreate the file system with more inodes",
                    "room for only %ju more files", (uintmax_t)space->f_favail);
     } else {
         doctor_say(doctor, DOCTOR_OK, area, NULL, "%s free", free_text);

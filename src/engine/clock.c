@@ -13,7 +13,7 @@
  *
  * The log can be ahead of the wall clock, because that clock was ahead once. The lead is measured at
  * the start and then melts: of every CLOCK_MELT milliseconds of the boot clock, one does not count,
- * until the lead is gone. So time never goes back, and leases last a seventh longer at the most. */
+ * until the lead is gone. So time never goes back, and leases last at most a seventh longer. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -290,8 +290,8 @@ typedef bool engine_reader(void *ctx, const struct kernel *kernel, uint64_t cloc
  *   CURRENT  commits a tick and looks again, so it may wait for the log. While it is not sure that the log is
  *            ours, it waits for that, at most a second
  *   NOWAIT   for threads that must not wait: never waits and commits nothing. If the answer depends on
- *            such a deadline, NOT_YET: submit engine_tick_command and ask again when it is done; a few
- *            times at the most, then AS_IS
+ *            such a deadline, NOT_YET: submit engine_tick_command and ask again when it is done; at most a
+ *            few times, then AS_IS
  *   AS_IS    never waits: the state at its LSN. Also for after a tick that a full disk refused. A lease
  *            past its deadline is shown as OVERDUE, as everywhere
  *   STALE    like AS_IS, also while the engine follows: others may have changed what it shows. NOT_YET

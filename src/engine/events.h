@@ -1,10 +1,9 @@
-/* Events read back: the last ones that happened, in memory and on disk, in order.
+/* Reading past events: the newest ones, in memory and on disk, in order.
  *
  * The engine keeps at least the last `events_max` of them (engine.h). An event becomes readable after
- * its command is committed and before that command is answered; what a crash takes is told again
- * from the log at the next start, so ids and contents are the same as if nothing had happened. Where
- * events are missing all the same (dropped for their age, or the disk did not take them), a reader
- * who comes from before that place is told. */
+ * its command is committed and before that command is answered. The next start regenerates from the
+ * log the events that a crash took, with the same ids and contents. Where events are missing (dropped
+ * for their age, or lost to a disk error), a reader that comes from before the gap learns of it. */
 #ifndef TN_ENGINE_EVENTS_H
 #define TN_ENGINE_EVENTS_H
 

@@ -15,7 +15,7 @@
  *   - The caller has no write under way: it would expect this command after that write. Only the caller
  *     knows that, so it asks for this.
  *
- * Judging takes the state's lock and some time, which a command that is granted pays in vain. So it is
+ * Judging takes the state's lock and some time, which is wasted on a command that is granted. So it is
  * done where it pays: while nothing is being committed, when a sync would be all that the command
  * waits for; and for pools and leases that have refused commands lately. A lock that another thread
  * has is not waited for.

@@ -16,7 +16,7 @@
  *
  * Invariants, checked at every move
  *   - an engine leads only a log that it was told it owns, with all of it applied, and only the ownership
- *     that it has prepared for: a log that was lost and owned again meanwhile is led anew;
+ *     that it has prepared for: a log that was lost and owned again meanwhile is led from the start;
  *   - whoever applies batches while the engine follows holds role_lock, and nobody commits then: requests are
  *     refused from the moment of the move, and those that were accepted before are answered by the commit
  *     leader before the first batch of another owner is applied;

@@ -2,14 +2,14 @@
  *
  * - When the kernel has something due, it commits a tick, at least tick_interval_ms after the one
  *   before, unless that one had to leave work behind (ticks are bounded steps).
- * - When nothing was logged for a day, it commits a tick all the same: a start after a crash takes
+ * - When nothing was logged for a day, it still commits a tick: a start after a crash takes
  *   the time since the last logged one for downtime.
  * - When nothing was appended for a while it lets the log know, once: a moment for its mark.
  * - Once a second it looks whether a pool's metrics are due.
  *
  * It sleeps on thread_word until one of these times and says in armed_ms when that is; a thread that makes
  * something due earlier nudges it. Time here is the engine's: with an injected clock that stands
- * still it looks around now and then and does nothing. */
+ * still it wakes up at intervals and does nothing. */
 #include "engine/internal.h"
 
 #define TICKER_INTERVAL_MS 50u

@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct user) == 32, "a user is 32 bytes");
 
 /* The lease begins to hold its values (sign +1) or no longer does (-1): its user has them, too. */
 void kernel_user_count(struct kernel *k, uint32_t lease, int sign);
-/* Counts the values of all users anew, from the leases. */
+/* Recounts the values of all users from the leases. */
 void kernel_user_rebuild(struct kernel *k);
 
 #endif

@@ -118,7 +118,7 @@ static void slot_give(struct tenure *tenure, uint32_t slot) {
                                                     memory_order_release, memory_order_relaxed));
 }
 
-/* The slot is given back first, so that the callback can submit anew. */
+/* The slot is given back first, so that the callback can submit again. */
 static void write_done(struct engine_request *request, struct tn_bytes command) {
     struct lib_slot *slot = request->ctx;
     struct tenure *tenure = slot->tenure;

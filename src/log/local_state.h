@@ -151,7 +151,7 @@ struct log_rotation {
     uint64_t shard;
     uint64_t skip_from, skip_to; /* LSNs that it passes over; 0: none */
     bool urgent;                 /* may use the reserved space */
-    bool again;   /* makes the newest segment anew, under its own name, instead of the next one */
+    bool again; /* replaces the newest segment under its own name instead of making the next one */
     bool written; /* out: the batch may be on disk, if only in a file that is no segment */
     bool named;   /* out: that file has its name and is part of the log */
 };

@@ -7,7 +7,7 @@
  * synced before anything in the segment is acknowledged, so each segment that matters is promised.
  *
  * A segment that holds nothing but what it got its name with may have that name in the cache only, and
- * syncing the directory once more would not help after that has failed once: resume.c makes it anew.
+ * syncing the directory once more would not help after that has failed once: resume.c replaces it.
  *
  * A segment that recovery has cut needs no mark: being short says the same. */
 #include "base/assert.h"

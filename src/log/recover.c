@@ -387,7 +387,7 @@ static enum tn_status segments_follow(struct recovery *r) {
         }
         r->tail.sole = r->tail.sole && !r->tail.closed;
         if (r->tail.sole) {
-            r->tail.unmarked = r->tail.batch.count > 0; /* the segment will be made anew */
+            r->tail.unmarked = r->tail.batch.count > 0; /* the segment will be replaced */
         } else if (!r->tail.unmarked) {
             r->tail.offset = scan.offset;
         }

@@ -212,9 +212,9 @@ static void rotate_adopt(struct log_local *log, bool again, int file,
     log->writer.closing = false;
 }
 
-/* The one that was made anew has taken the name of this one, durably. Should the disk forget that all the
- * same, this one would be there, whole and in its place, without what was written since: so it is
- * spoilt, and would be refused. */
+/* The replacement has durably taken the name of this one. If the disk lost that rename anyway, the
+ * old file would be back, intact but without the batches written since. So it is overwritten, and
+ * recovery would refuse it. */
 static void rotate_spoil(struct log_local *log, int old_file) {
     static const uint8_t zeros[LOG_SEGMENT_HEADER];
     const struct os *os = log->dir.os;

@@ -1,7 +1,7 @@
 /* One run of a sensor: a real process with its guardian, from the start to the proof that nothing of
  * it lives.
  *
- *     server                 guardian                  main process and all that comes of it
+ *     server                 guardian                  main process and its descendants
  *       | spawn  ------------> waits
  *       | record written
  *       | START -------------> fork, set up, exec -------> lives

@@ -48,7 +48,7 @@ struct protocol_request {
 
 /* Looks for one request at the start of data[0..len). Arguments point into data, those of an inline
  * request into `line`. At most `capacity` of them are stored. On READY and BAD the parser is zero
- * again; a request that cannot be served yet may be shown anew. */
+ * again; a request that cannot be served yet may be shown again. */
 enum protocol_parse protocol_request_parse(struct protocol_parser *parser, const uint8_t *data,
                                            size_t len, uint8_t line[PROTOCOL_LINE_MAX],
                                            struct tn_bytes *argv, uint32_t capacity,

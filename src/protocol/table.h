@@ -37,7 +37,7 @@ enum protocol_subject {
     PROTOCOL_OF_LIST,    /* a list that shows only what the user may see: its handler filters */
 };
 
-/* What the server and the command line must know of a command besides. */
+/* What else the server and the command line must know of a command. */
 enum protocol_trait {
     PROTOCOL_LONG = 1 << 0,        /* the reply may have many kilobytes: it waits for a slice */
     PROTOCOL_SLICED = 1 << 1,      /* the reply is made in several slices */

@@ -216,7 +216,7 @@ static enum server_step dispatch_read(struct server_connection *connection,
 }
 
 /* A long reply is made only after the client has read the replies before it; for a client that does
- * not read, it would be made in vain. The request is tried again when the socket has taken the
+ * not read, it would be wasted work. The request is tried again when the socket has taken the
  * unsent bytes. If they are few, the new reply is sent together with them. */
 static bool must_wait(struct server_connection *connection, const struct protocol_command *row) {
     if (connection->output->len > SERVER_UNSENT_BYTES) {

@@ -1,4 +1,4 @@
-/* The paths of HTTP besides commands: health, metrics, the description of the interface, and the list of
+/* The paths of HTTP other than commands: health, metrics, the description of the interface, and the list of
  * paths.
  *
  * /livez    the loop runs. It has answered, so it does.

@@ -347,7 +347,7 @@ static const char *filter_keep(struct http_stream *stream) {
 }
 
 /* Sets where the stream begins. An id later than any event is of another server, or from before a
- * backup was restored: waiting for it would mean silence, so the stream begins anew. */
+ * backup was restored: waiting for it would mean silence, so the stream starts over. */
 static const char *cursor_set(struct http_stream *stream, struct tn_bytes after) {
     struct protocol_event_id id;
     struct engine_stats stats;

@@ -16,7 +16,7 @@
  * An address may have a part of the queue only, and a connection on which too many log-ins failed is
  * closed.
  *
- * Over HTTP each request brings its secret anew. What was found to be right is remembered by a keyed
+ * Over HTTP each request brings its secret again. A verified secret is remembered by a keyed
  * hash, whose key this process made for itself; never the secret. A login of an older generation of
  * the user is not what is remembered. */
 #include "server/login.h"

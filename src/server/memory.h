@@ -8,7 +8,7 @@
  * hoards cannot starve a client that asks for the usual amount, and no search for the largest is needed.
  *
  * The total never exceeds twice client_memory: since the last time that a client got memory by one of
- * the first two rules, when the total was one and a half times at the most, every client has got less
+ * the first two rules, when the total was at most one and a half times, every client has got less
  * than its part of the other half. The shares of the moment alone would be no bound: a crowd that grows
  * takes a half, a third, a quarter, and so on. */
 #ifndef TN_SERVER_MEMORY_H
@@ -36,7 +36,7 @@ struct server_memory {
 bool server_memory_share(struct server_memory *memory, size_t *held, size_t bytes);
 void server_memory_return(struct server_memory *memory, size_t *held, size_t bytes);
 /* Whether there is memory for a reply of this size if the client does not read it at once. Asked
- * while a long reply is being made, so that none is completed in vain. */
+ * while a long reply is being made, so that none is completed for nothing. */
 bool server_memory_reply(const struct server_memory *memory, size_t bytes);
 /* The reason in such a refusal. */
 extern const char server_no_room[];

@@ -4,7 +4,7 @@
  * Waiting. A client waits for a log position, a free slot or another thing that is not its own; it is
  * tried again when something has changed, or a little later.
  *
- * Turns. In one turn of the loop a connection is read once (SERVER_SHARE_BYTES at the most), and at most
+ * Turns. In one turn of the loop a connection is read once (at most SERVER_SHARE_BYTES), and at most
  * SERVER_SHARE_COMMANDS of its requests are served. A connection that has more to ask is not read until
  * it has been served again from the queue of turns, which has SERVER_TURN_MS of each turn of the loop
  * and serves each connection once in it. So a client that asks for little waits for one share of each
@@ -14,7 +14,7 @@
  * all strangers.
  *
  * Slices. A reply that may have many kilobytes is made between the turns of the loop, a slice at a time:
- * SERVER_SLICE_MAX long replies at the most, and none begun after SERVER_SLICE_NS; a page of events is
+ * at most SERVER_SLICE_MAX long replies, and none begun after SERVER_SLICE_NS; a page of events is
  * left then, and gone on with in a later slice. So a client that asks for little waits for one slice,
  * however many ask for much. Pages of events take longest by far, so they have a queue of their own, and
  * every other slice is theirs first. If users are defined, connections that have not logged in have a

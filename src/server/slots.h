@@ -3,7 +3,7 @@
  *
  *     taken, in the client's queue --> done, with a result or a reply --> collected --> free
  *
- * Two processors pass a slot to and fro, so it is small and begins a cache line. An engine's thread
+ * Two processors pass a slot back and forth, so it is small and begins a cache line. An engine's thread
  * touches a slot between its submission and slots_done_put, and the ring of completed slots; all else
  * here belongs to the loop's thread.
  *

@@ -3,7 +3,7 @@
  * The watch is called for every lease that is being revoked, in every pool: those of sensors are told
  * by their user, which costs a comparison. A notice says only where to look, so one that waits in the
  * ring already is not put there again: however often a rule is toggled, its sensors are looked at once.
- * The ring is bounded; what does not fit is not told one by one, but the loop reads everything anew. */
+ * The ring is bounded; if it overflows, the loop reads everything again. */
 #include <stdlib.h>
 #include <string.h>
 

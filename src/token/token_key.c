@@ -261,7 +261,7 @@ enum tn_status token_keys_open_shared(struct token_keys *keys, const struct os *
         status = key_make(keys, ttl_max_s, now_s, reason);
     } else if (status == TN_OK) {
         /* If a sync failed in an earlier life, what was just read may be in this machine's memory
-         * only, and another sync would not find it out: so it is written anew, before a token is
+         * only, and another sync would not find it out: so it is rewritten before a token is
          * signed with a key that the next power cut would take. */
         keys->of[0].ttl_max_s =
             keys->of[0].ttl_max_s < ttl_max_s ? ttl_max_s : keys->of[0].ttl_max_s;

@@ -157,7 +157,7 @@ static void apply_write(struct after *after, const struct tape_op *op) {
     }
 }
 
-/* Whether a later write that the sync does cover says the same place anew. */
+/* Whether a later write that the sync does cover writes the same place again. */
 static bool limbo_superseded(const struct after *after, size_t at) {
     const struct pending *old = &after->pending[at];
     for (size_t i = at + 1; i < after->pending_count; i++) {

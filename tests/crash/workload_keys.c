@@ -51,7 +51,7 @@ static void keys_made(struct workload *work, const struct token_keys *keys, size
 }
 
 /* One process: reads the keys, or makes the first, and rotates them until something fails. A set
- * whose writing failed may be there all the same, and then the next process says so. */
+ * whose writing failed may still be there, and then the next process says so. */
 static bool keys_live(struct workload *work, struct tn_prng *prng, size_t *note) {
     const struct os *os = tape_os(work->tape);
     char reason[TOKEN_REASON_MAX];

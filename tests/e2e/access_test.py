@@ -544,7 +544,7 @@ class Sparse(World):
                 reply = client.execute_command(*words)
                 self.assertEqual(len(dict(zip(*[iter(reply)] * 2))[name]), 1, words)
             pipe = alice.pipeline(transaction=False)
-            for _ in range(3):  # each begins anew
+            for _ in range(3):  # each starts over
                 pipe.execute_command("LEASES", "COUNT", 1)
             self.assertEqual([len(reply[3]) for reply in pipe.execute()], [1, 1, 1])
         status, body = self.http("GET", "/v1/leases?count=1", "alice")[:2]

@@ -1,4 +1,4 @@
-"""A broker whose every frame the test decides: what a real one does only now and then."""
+"""A broker whose every frame the test decides: what a real one does only rarely."""
 import http.client
 import json
 import re

@@ -343,7 +343,7 @@ class Backup(unittest.TestCase):
         self.assertRegex(said, "%s: damaged: its checksum is wrong\n.*copied again" % (first / name))
         self.assertEqual((self.newest() / name).read_bytes(), good)
         self.assertIn("\nok\n", tenure("check", self.newest()))
-        # Its list is unreadable: all is copied, and another server's backup is refused all the same.
+        # Its list is unreadable: all is copied, and another server's backup is still refused.
         (self.newest() / "backup.json").write_text("{")
         other = Server()
         self.addCleanup(other.remove)

@@ -452,7 +452,7 @@ class Pools(Daemon):
             self.assertEqual(server.option("ports", name), value)
         self.assertEqual(pairs(r.execute_command("ALLOC", "gpus", "h"))["values"], ["c"])
 
-        # What is in use cannot be taken away; the others are served all the same.
+        # What is in use cannot be taken away; the others are still served.
         line = server.reload("[pool ports]\nrange = 10 14\n[pool new]\n")
         self.assertIn("pools_created=1 pools_altered=0 pools_refused=1", line)
         self.assertRegex(server.lines("pool_refused")[0],

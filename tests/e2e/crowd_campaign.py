@@ -4,7 +4,7 @@ waits, without them and with them: run by tools/crowd.sh. Prints a table; fails 
 passes the bound that docs/security.md states, or if the honest client is not answered.
 
 The crowd is a process of its own with less priority, since it stands for other machines; what it does
-in a second is bounded, and printed. It takes time of the processors all the same, and so does whoever
+in a second is bounded, and printed. It still uses processor time, and so does the server that
 serves it. So one crowd, the one that makes most work, plays a second time against another server on
 this machine: what the honest client waits longer then is not due to the server it asks.
 

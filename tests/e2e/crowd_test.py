@@ -1,7 +1,7 @@
 # tsan
 """Crowds that want to use up the server's memory or its patience: requests that never end, replies
-that nobody reads, a byte now and then. The server keeps to what client_memory says, and whoever asks
-honestly is answered."""
+that nobody reads, a byte from time to time. The server stays within client_memory and answers honest
+clients."""
 import select
 import signal
 import socket

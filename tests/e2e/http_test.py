@@ -798,7 +798,7 @@ class Slow(HttpCase):
         stuck.close()
 
     def test_half_requests_are_hung_up_on(self):
-        """A silent one, and one that sends a byte now and then."""
+        """A silent one, and one that sends a single byte from time to time."""
         silent = connect(self.server)
         silent.sendall(b"GET /livez HT")
         drip = connect(self.server)

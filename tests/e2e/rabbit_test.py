@@ -58,7 +58,7 @@ class RabbitTest(unittest.TestCase):
         cls.broker = Broker(cls.tls)
         cls.addClassCleanup(shutil.rmtree, cls.tls)
         cls.addClassCleanup(cls.broker.remove)
-        # One that is there before the broker, and is ready all the same.
+        # One that is there before the broker, and is ready anyway.
         cls.early = cls.server("--amqp-publish-exchange", OUT, "--amqp-exchange", EARLY,
                                "--amqp-queue", EARLY, "--events-max", "100",
                                "--sensor-settle-seconds", str(SETTLE))
@@ -500,7 +500,7 @@ class RabbitTest(unittest.TestCase):
         until(lambda: "in exclusive use" in text_of(second.log.name), "it is refused")
         self.assertEqual(server.stop(), 0)
         self.await_metric(second, 'tenure_amqp_connected{connection="consume"}', 1)
-        # And if the queue is deleted, it is made anew.
+        # And if the queue is deleted, it is made again.
         client.channel.queue_delete(QUEUE)
         until(lambda: self.metric(second, "tenure_amqp_connects_total") >= 2, "it is back")
         client.publish("rule.created", {"rule_id": 1, "trigger_ref": "t"})

@@ -210,7 +210,7 @@ class NoSpace(SensorCase):
         self.fail("the disk is not full")
 
     def test_token_revocation_failure(self):
-        """The revoke is refused: the process is stopped all the same, its resource stays taken, and the
+        """The revoke is refused: the process is still stopped, its resource stays taken, and the
         revoke is tried again until it is committed."""
         self.sensor("s")
         first = self.runs("s")

@@ -122,7 +122,7 @@ class Anybody(Flood):
         self.shares(b"\r\n", lambda info: 0)
 
     def test_one_request_without_end(self):
-        """The bytes of an argument are no command; reading them is bounded all the same."""
+        """The bytes of an argument are no command; reading them is still bounded."""
         before, after = self.flood(b"*2\r\n$4\r\nECHO\r\n$500000\r\n" + b"z" * (FLOOD // 2))
         self.assertLessEqual(bytes_read(after) - bytes_read(before), TURNS * FLOODERS * READ + 100)
 

@@ -72,7 +72,7 @@ class Turns(Case):
             self.assertEqual(receive(s, len(want)), want)
 
     def test_fences_that_end_together_are_answered_in_several_turns(self):
-        """A thousand reads that wait for a log position in vain: others are served in between."""
+        """A thousand reads that wait for a log position that never comes: others are served in between."""
         many = 1000
         light = self.connect()
         fence = b"*5\r\n$4\r\nPOOL\r\n$4\r\nINFO\r\n$1\r\np\r\n$5\r\nFENCE\r\n$12\r\n999999999999\r\n"

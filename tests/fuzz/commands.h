@@ -31,7 +31,7 @@ static uint64_t commands_number(struct commands *c) {
     return choice < 200 ? choice % 32 : edges[choice % (sizeof edges / sizeof edges[0])];
 }
 
-/* A name out of eight, or now and then some bytes as they come. */
+/* A name out of eight, or sometimes arbitrary bytes. */
 static struct tn_bytes commands_name(struct commands *c, unsigned slot, const char *prefix) {
     uint8_t choice = commands_byte(c);
     if (choice >= 250) {

@@ -70,7 +70,7 @@ void fakeetcd_cut(struct etcd *client, unsigned member, bool cut);
 unsigned fakeetcd_leader(const struct fakeetcd *fake);
 
 /* The quota is used up: writes are answered "space exceeded". The next `leaks` of these writes are
- * carried out all the same, as etcd does when the quota runs out while writes are in flight. */
+ * carried out anyway, as etcd does when the quota runs out while writes are in flight. */
 void fakeetcd_set_full(struct fakeetcd *fake, bool full, unsigned leaks);
 /* The version that all members report; "3.4.0-fake" at first. Borrowed. */
 void fakeetcd_set_version(struct fakeetcd *fake, const char *version);

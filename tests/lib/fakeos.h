@@ -14,8 +14,8 @@
  *   would) or any selection. A rename itself is atomic. A directory that was not synced into its
  *   parent may be lost with everything in it.
  * - A sync_dir that fails makes some of that durable and forgets the rest, as sync does: the names
- *   are still seen, no later sync_dir will write them. (Only for files; nobody can make a directory
- *   anew that is there.)
+ *   are still seen, no later sync_dir will write them. (Only for files: an existing directory
+ *   cannot be created again.)
  * - A call that fails may still have done part of its work.
  *
  * Life of a machine

@@ -21,7 +21,7 @@
 
 /* ---- Opening and closing ---- */
 
-/* Conditions outside of the loop are looked at now and then. */
+/* Conditions outside of the loop are checked regularly. */
 static void wake(uv_timer_t *timer) {
     (void)timer;
 }

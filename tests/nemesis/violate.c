@@ -307,7 +307,7 @@ static bool fits_used_grant_later(const struct nm_history *h, const struct nm_op
     return op->life > 0 && op->start_ns > h->lives[op->life - 1].end_ns && fits_used_grant(h, op);
 }
 
-/* Sent to a server that was dead before, and it took effect all the same. */
+/* Sent to a server that was dead before, and it took effect anyway. */
 static bool put_effect_after_death(struct nm_history *h, struct tn_prng *random) {
     struct nm_op *op = place(h, random, fits_used_grant_later);
     if (op != NULL) {

@@ -16,7 +16,7 @@ static void some_revision(const struct generate *g, struct generate_draft *d) {
     }
 }
 
-/* The same for metadata: often what it was, sometimes none, now and then too much. */
+/* The same for metadata: often what it was, sometimes none, rarely too much. */
 static void some_meta(const struct generate *g, struct generate_draft *d) {
     struct tn_prng aside = g->random;
     tn_prng_seed(&aside, ~tn_prng_next(&aside) + 1);

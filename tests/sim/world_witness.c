@@ -2,7 +2,7 @@
  * asks about them at any time: on a full disk, after ticks that left work behind, without a tick.
  *
  * It judges by two clocks that are the world's own: the engine's time as the machine's clocks demand
- * it, and the true time since the server is up, of which the engine may lose an eighth at the most.
+ * it, and the true time since the server is up, of which the engine may lose at most an eighth.
  * When either has passed a deadline, nothing that is read may say that the lease lives. */
 #include <inttypes.h>
 #include <setjmp.h>

@@ -243,7 +243,7 @@ static void a_failed_call_spoils_nothing(void **state) {
 }
 
 /* The new file has its name, but the name may not be durable: the next position that is saved is
- * newer all the same. */
+ * newer anyway. */
 static void a_new_file_that_is_not_surely_kept_is_written_on(void **state) {
     (void)state;
     bool failed = true;

@@ -242,7 +242,7 @@ static void words_wrap(void **state) {
     cli_text_free(&text);
 }
 
-/* The least important columns go first, and the head is printed anew when that changes. */
+/* The least important columns go first, and the head is printed again when that changes. */
 static void spare_columns_go_first(void **state) {
     (void)state;
     char out[512];

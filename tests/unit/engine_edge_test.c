@@ -312,7 +312,7 @@ static void snapshots_at_once_take_turns_without_threads(void **state) {
 
 /* ---- Cancelled callers ---- */
 
-/* The thread is canceled inside the call, and the call returns all the same; then the thread
+/* The thread is canceled inside the call, and the call still returns; then the thread
  * disables cancellation, which the address sanitizer does not survive. */
 static void *cancelled_main(void *arg) {
     struct world *world = arg;

@@ -197,7 +197,7 @@ static void a_full_operation_table_refuses_before_logging(void **state) {
     assert_int_equal(fakelog_appends(world->log), appends);
     assert_int_equal(world_lsn(world), lsn);
 
-    /* remembered operations are answered all the same, and commands without an id continue */
+    /* remembered operations are still answered, and commands without an id continue */
     ekit_run_ok(world->engine, ekit_alloc(&world->command, "p", "h", 1, "op-1"), answer);
     assert_true(answer->result.replayed);
     assert_int_equal(answer->result.lsn, first);

@@ -153,7 +153,7 @@ static void heads_and_queries_are_bounded(void **state) {
     assert_int_equal(framing.fault, PROTOCOL_FRAMING_HEAD);
     assert_true((fields + 65) * PROTOCOL_FIELD_COST + fields * 6 <= PROTOCOL_HEAD_MAX);
     assert_true((fields + 66) * PROTOCOL_FIELD_COST + (fields + 30) * 6 > PROTOCOL_HEAD_MAX);
-    /* Trailers count with the head, and a new request begins anew. */
+    /* Trailers count with the head, and each request starts from zero. */
     memset(&framing, 0, sizeof framing);
     assert_int_equal(protocol_framing_feed(&framing, CHUNKED "0\r\n", strlen(CHUNKED "0\r\n")),
                      strlen(CHUNKED "0\r\n"));

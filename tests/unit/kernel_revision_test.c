@@ -57,7 +57,7 @@ static void what_is_older_is_refused(void **state) {
     assert_int_equal(look(&kit, "r"), 1);
     /* A revision that is equal is not older. */
     assert_int_equal(turn(&kit, "r", false, 10), TN_R_OK);
-    /* What changes nothing counts as news all the same. */
+    /* A message that changes nothing still counts as news. */
     assert_int_equal(turn(&kit, "r", false, 20), TN_R_NOOP);
     assert_int_equal(turn(&kit, "r", true, 19), TN_R_STALE);
     assert_int_equal(set(&kit, "r", false, 30), TN_R_NOOP);

@@ -173,7 +173,7 @@ static void a_reader_may_be_overtaken_by_the_writer(void **state) {
     assert_int_equal(loaded, 1);
 }
 
-/* A segment that nothing vouches for is made anew, once. */
+/* A segment that nothing vouches for is replaced, once. */
 static void a_name_that_may_not_be_on_disk_is_made_anew(void **state) {
     struct logbench *b = *state;
     logbench_start(b);

@@ -82,7 +82,7 @@ static void world_check(const struct world *world) {
     assert_int_equal(world_find(world, 1), TN_NONE);
 }
 
-/* Fills up to the limit, then keeps it there: one out, one in, with a check now and then. */
+/* Fills up to the limit, then keeps it there: one out, one in, with an occasional check. */
 static void churn(struct tn_prng *random, uint32_t limit, uint64_t (*hash)(uint64_t), int turns) {
     struct world world;
     world_make(&world, limit, limit * 2, hash);

@@ -227,7 +227,7 @@ static void a_file_that_is_not_private_is_refused_to_who_wants_one(void **state)
     assert_int_equal(os->close(os->ctx, file), TN_OK);
 }
 
-/* The child has inherited the handle; the lock is the parent's all the same. */
+/* The child has inherited the handle; the lock is still the parent's. */
 static void a_forked_child_does_not_keep_the_lock(void **state) {
     struct place *p = *state;
     const struct os *os = p->os;

@@ -199,7 +199,7 @@ enum end {
     END_OVERDUE,   /* not executed yet, the deadline has passed */
     END_LOST,      /* never executed, the deadline has passed */
     END_LATER,     /* surely not executed */
-    END_FULL_DONE, /* "no space", executed all the same */
+    END_FULL_DONE, /* "no space", executed anyway */
     END_FULL,      /* "no space" */
     END_COUNT
 };

@@ -137,7 +137,7 @@ static bool is_known(const struct desk *d, const struct supervisor_sensor *senso
     return sensor->known;
 }
 
-/* More news than fit: all is read anew, the engine's own list as well. */
+/* More news than fit: all is read again, the engine's own list as well. */
 static void what_was_missed_is_found_a_few_at_a_time(void **state) {
     struct desk *d = *state;
     d->feed.missed = SUPERVISOR_MISSED_SOME;
