@@ -10,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "config/certificate.h"
@@ -18,19 +17,17 @@
 #include "config/reconcile.h"
 #include "config/secret.h"
 #include "log/local.h"
+#include "main/local_open.h"
 #include "main/node.h"
 #include "main/notify.h"
 #include "main/restored.h"
 #include "main/wire_broker.h"
 #include "process/proc.h"
-#include "replica/replica.h"
 #include "server/log_line.h"
 #include "server/server.h"
 #include "tenure.h"
 
 #define DAY_MS 86400000u
-#define LOCK_PATIENCE_MS 3000u
-#define LOCK_PAUSE_NS 20000000
 #define UNIX_PATH_ROOM 8192u
 
 /* `config` is in effect. A reload reads `next` on a thread of its own; then the loop takes over
@@ -484,68 +481,13 @@ static int serve_with_broker(struct daemon *daemon) {
     return code;
 }
 
-static struct log_local_options log_options_of(const struct daemon *daemon) {
-    const struct config *config = &daemon->config;
-    return (struct log_local_options){
-        .os = daemon->os,
-        .dir = config_text(config, CONFIG_DATA),
-        .segment_bytes = config_number(config, CONFIG_SEGMENT_BYTES),
-        .space_reserve_bytes = config_number(config, CONFIG_SPACE_RESERVE),
-        .use_older_snapshot = config_number(config, CONFIG_OLDER_SNAPSHOT) != 0,
-        .copy = daemon->clustered,
-        .copy_begins = daemon->clustered && config_number(config, CONFIG_CLUSTER_INIT) != 0,
-        .restored = config_number(config, CONFIG_RESTORED) != 0 || daemon->restored.pending};
-}
-
-/* If a server is killed while it starts a process, that process keeps the directory's lock until it has
- * become another program: a moment, even on a busy machine. The next server waits for it. */
-static enum tn_status log_open_patiently(struct daemon *daemon, struct log **ret_log,
-                                         struct log_error *error) {
-    struct log_local_options options = log_options_of(daemon);
-    struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
-    uint64_t until_ms = daemon->os->clock_boot_ms(daemon->os->ctx) + LOCK_PATIENCE_MS;
-    bool said = false;
-    for (;;) {
-        enum tn_status status = log_local_open(&options, NULL, NULL, ret_log, error);
-        if (status != TN_LOCKED || daemon->os->clock_boot_ms(daemon->os->ctx) >= until_ms) {
-            return status;
-        }
-        if (!said) {
-            server_log("locked", "data=%s reason=\"%s\"", options.dir,
-                       "another process uses the directory, perhaps only for a moment");
-            said = true;
-        }
-        (void)nanosleep(&pause, NULL);
-    }
-}
-
-/* A standby's directory is a copy of the cluster's log: alone, it could acknowledge commands that
- * the cluster does not have. */
-static enum tn_status directory_check(const struct daemon *daemon, struct log_error *error) {
-    bool member = false;
-    const char *dir = config_text(&daemon->config, CONFIG_DATA);
-    enum tn_status status = replica_dir_is_member(daemon->os, dir, &member);
-    if (status == TN_OK && member && config_number(&daemon->config, CONFIG_RESTORED) == 0) {
-        (void)snprintf(
-            error->text, sizeof error->text,
-            "this directory belongs to a node of a cluster that was not closed: start it "
-            "with the section [cluster], or with --restored if the cluster is gone");
-        return TN_INVALID;
-    }
-    if (status != TN_OK) {
-        (void)snprintf(error->text, sizeof error->text, "the file %s: %s", REPLICA_FILE,
-                       tn_status_text(status));
-    }
-    return status;
-}
-
 static enum tn_status log_start(struct daemon *daemon, struct engine_options *options,
                                 struct log_error *error) {
     struct log *local = NULL;
-    enum tn_status status =
-        daemon->clustered ? node_seed(&daemon->node, error) : directory_check(daemon, error);
+    enum tn_status status = daemon->clustered ? node_seed(&daemon->node, error) : TN_OK;
     if (status == TN_OK) {
-        status = log_open_patiently(daemon, &local, error);
+        status = local_open(daemon->os, &daemon->config, daemon->clustered,
+                            daemon->restored.pending, &local, error);
     }
     if (status != TN_OK) {
         return status;
