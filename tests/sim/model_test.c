@@ -24,6 +24,8 @@
 #define LIMIT_CHANGES 4u
 #define COMPARE_EVERY 16u
 #define CHECK_EVERY 64u
+/* A run of this many commands has at least one of each verb. */
+#define EVERY_VERB 100000u
 
 struct run {
     uint64_t seed;
@@ -47,6 +49,7 @@ struct run {
 static struct {
     uint64_t commands, events, compares, clones, limits;
     uint64_t judged[TN_R_COUNT], unjudged; /* refusals that kernel_judge foresaw, or did not */
+    uint64_t verbs[KERNEL_VERB_COUNT];
     uint64_t codes[TN_R_COUNT], kinds[KERNEL_EVENT_COUNT], reasons[KERNEL_REASON_COUNT];
 } total;
 
@@ -155,6 +158,7 @@ static struct verdict judge(struct run *run, struct tn_bytes bytes) {
     struct kernel_command c;
     bool whole = kernel_command_decode(bytes, &c);
     assert_true(whole);
+    total.verbs[c.verb]++;
     bool hashes = total.commands % JUDGE_HASH_EVERY == 0;
     uint64_t hash = hashes ? kernel_hash(kernel) : 0;
     verdict.refused = kernel_judge(kernel, &c, run->kit.now_ms, &verdict.result);
@@ -452,6 +456,11 @@ static void kernel_agrees_with_the_model(void **state) {
             seeds.first, seed - 1, total.commands, total.events, total.compares, total.clones,
             total.limits, (double)(clock() - start) / CLOCKS_PER_SEC);
     tell_totals();
+    for (uint32_t i = 0; i < KERNEL_VERB_COUNT && total.commands >= EVERY_VERB; i++) {
+        if (total.verbs[i] == 0) {
+            fail_msg("the generator made no command `%s`", kernel_verb_rows[i].name);
+        }
+    }
 }
 
 int main(void) {

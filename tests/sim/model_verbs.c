@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/chunks.h"
 
 static bool operator_rights(const struct model *m) {
@@ -504,71 +505,57 @@ static void lease_verb(struct model *m) {
     }
 }
 
-void model_verb(struct model *m) {
-    switch (m->c.verb) {
-    case KERNEL_VERB_TICK:
-        tick(m);
-        break;
-    case KERNEL_VERB_LIMITS:
-        m->limits = m->c.limits;
-        model_history_shrink(m);
-        break;
-    case KERNEL_VERB_RESTORED:
-        restored(m);
-        break;
-    case KERNEL_VERB_POOL_CREATE:
-        model_pool_create(m);
-        break;
-    case KERNEL_VERB_POOL_ALTER:
-        model_pool_alter(m);
-        break;
-    case KERNEL_VERB_POOL_DROP:
-        model_pool_drop(m);
-        break;
-    case KERNEL_VERB_POOL_ADD:
-        model_pool_add(m);
-        break;
-    case KERNEL_VERB_POOL_REMOVE:
-        model_pool_remove(m);
-        break;
-    case KERNEL_VERB_ALLOC:
-    case KERNEL_VERB_RESERVE:
-    case KERNEL_VERB_IMPORT:
-        model_alloc(m);
-        break;
-    case KERNEL_VERB_POOL_SEED:
-        model_pool_seed(m);
-        break;
-    case KERNEL_VERB_DISOWN:
-        disown(m);
-        break;
-    case KERNEL_VERB_SWEEP:
-        sweep(m);
-        break;
-    case KERNEL_VERB_EMIT:
-        if (supervisor_rights(m)) {
-            lease_verb(m);
-        } else {
-            m->want.head.code = TN_R_DENIED;
-        }
-        break;
-    case KERNEL_VERB_SENSOR_REPORT:
-        model_sensor_report(m);
-        break;
-    case KERNEL_VERB_UNATTEND:
-        model_unattend(m);
-        break;
-    case KERNEL_VERB_USER_ADD:
-    case KERNEL_VERB_USER_SET:
-    case KERNEL_VERB_USER_DELETE:
-        model_user(m);
-        break;
-    default:
-        if (m->c.verb >= KERNEL_VERB_RULE_SET) {
-            model_demand(m);
-        } else {
-            lease_verb(m);
-        }
-        break;
+static void limits(struct model *m) {
+    m->limits = m->c.limits;
+    model_history_shrink(m);
+}
+
+static void emit_verb(struct model *m) {
+    if (supervisor_rights(m)) {
+        lease_verb(m);
+    } else {
+        m->want.head.code = TN_R_DENIED;
     }
+}
+
+/* Every verb has its row. */
+static void (*const verbs[KERNEL_VERB_COUNT])(struct model *m) = {
+    [KERNEL_VERB_TICK] = tick,
+    [KERNEL_VERB_LIMITS] = limits,
+    [KERNEL_VERB_RESTORED] = restored,
+    [KERNEL_VERB_POOL_CREATE] = model_pool_create,
+    [KERNEL_VERB_POOL_ALTER] = model_pool_alter,
+    [KERNEL_VERB_POOL_DROP] = model_pool_drop,
+    [KERNEL_VERB_POOL_ADD] = model_pool_add,
+    [KERNEL_VERB_POOL_REMOVE] = model_pool_remove,
+    [KERNEL_VERB_ALLOC] = model_alloc,
+    [KERNEL_VERB_RESERVE] = model_alloc,
+    [KERNEL_VERB_ACTIVATE] = lease_verb,
+    [KERNEL_VERB_TOUCH] = lease_verb,
+    [KERNEL_VERB_RELEASE] = lease_verb,
+    [KERNEL_VERB_REVOKE] = lease_verb,
+    [KERNEL_VERB_ACK] = lease_verb,
+    [KERNEL_VERB_RECLAIM] = lease_verb,
+    [KERNEL_VERB_REKEY] = lease_verb,
+    [KERNEL_VERB_DISOWN] = disown,
+    [KERNEL_VERB_SWEEP] = sweep,
+    [KERNEL_VERB_RULE_SET] = model_demand,
+    [KERNEL_VERB_RULE_ENABLE] = model_demand,
+    [KERNEL_VERB_RULE_DELETE] = model_demand,
+    [KERNEL_VERB_SENSOR_SET] = model_demand,
+    [KERNEL_VERB_SENSOR_ENABLE] = model_demand,
+    [KERNEL_VERB_SENSOR_DELETE] = model_demand,
+    [KERNEL_VERB_IMPORT] = model_alloc,
+    [KERNEL_VERB_POOL_SEED] = model_pool_seed,
+    [KERNEL_VERB_EMIT] = emit_verb,
+    [KERNEL_VERB_SENSOR_REPORT] = model_sensor_report,
+    [KERNEL_VERB_UNATTEND] = model_unattend,
+    [KERNEL_VERB_USER_ADD] = model_user,
+    [KERNEL_VERB_USER_SET] = model_user,
+    [KERNEL_VERB_USER_DELETE] = model_user,
+};
+
+void model_verb(struct model *m) {
+    TN_ASSERT(verbs[m->c.verb] != NULL);
+    verbs[m->c.verb](m);
 }
