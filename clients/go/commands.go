@@ -193,7 +193,7 @@ func (c *Client) PoolSeed(ctx context.Context, pool string, given, reclaimed int
 		number("RECLAIMED", reclaimed))
 }
 
-// PoolHistory has a day of minutes, or with the step "hour" 30 days of hours; count: at most so many.
+// PoolHistory has a day of minutes, or with the step "hour" 30 days of hours; count: the largest number of samples.
 func (c *Client) PoolHistory(ctx context.Context, pool, step string, count int) (history PoolHistory, err error) {
 	reply, err := c.read(ctx, words{"POOL", "HISTORY", pool}.text("STEP", step).number("COUNT", int64(count)))
 	if err != nil {

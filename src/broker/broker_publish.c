@@ -3,7 +3,7 @@
  * What is sent stands in a row, by the number that the broker will confirm it with, until it is; by ids
  * only, since the engine keeps the events. A connection that is lost takes the row with it, and events
  * are read again from the first that was not confirmed, which is also where a server that starts goes
- * on. So each arrives at least once, and an event's id tells a repetition. */
+ * on. So each arrives at least once, and an event's id identifies a repetition. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -366,7 +366,7 @@ static void tell(const struct backup *backup, const char *final, uint32_t remove
     }
 }
 
-/* If the list of the backup before is damaged, nothing of that backup is used; its name tells its
+/* If the list of the backup before is damaged, nothing of that backup is used; its name says its
  * position. */
 static void before_read(struct backup *backup) {
     if (!backup_manifest_read(backup->before_dir, &backup->before)) {

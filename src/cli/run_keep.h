@@ -11,7 +11,7 @@
 
 enum cli_run_note_kind {
     CLI_RUN_NOTE_RENEWED, /* surely held until `until_ms` */
-    CLI_RUN_NOTE_TOKEN, /* after RENEWED, if tokens are wanted: a fresh one, or none could be had */
+    CLI_RUN_NOTE_TOKEN, /* after RENEWED, if tokens are wanted: a fresh one, or none if that failed */
     CLI_RUN_NOTE_REVOKED, /* the authority has ended; no other holder gets the values before `until_ms`; 0:
                          before it is acknowledged */
     CLI_RUN_NOTE_LOST,    /* others may get the values now */

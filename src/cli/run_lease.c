@@ -39,7 +39,7 @@ void cli_run_lease_granted(struct cli_run_lease *lease, uint64_t sent_ms, uint64
         lease->end_server_ms = server + lease->max_hold_ms;
     }
     /* If max_hold cut the ttl short, `server` is no time that the server's clock has shown. If a pool
-     * got its max_hold only now, the deadline tells: it is earlier than the last round trip and the
+     * got its max_hold only now, the deadline shows it: it is earlier than the last round trip and the
      * difference of two clocks explain. */
     uint64_t slack = lease->clocks.round_trip_ms + lease->ttl_ms / 100 + 50;
     bool is_cut =
@@ -168,7 +168,7 @@ static enum cli_run_answer pool_check(struct cli_run_lease *lease,
                                       struct cli_client *client) {
     static const char *const caps[] = {"max_lease", "max_hold"};
     enum cli_run_answer answer = pool_ask(lease, claim->pool, client);
-    if (answer != CLI_RUN_OK) { /* the allocation tells why it is refused */
+    if (answer != CLI_RUN_OK) { /* the allocation says why it is refused */
         return answer == CLI_RUN_REFUSED ? CLI_RUN_OK : answer;
     }
     uint32_t policy = cli_node_find(&client->reader, 0, "options");

@@ -83,7 +83,7 @@ static bool has_shell(void) {
 }
 
 /* `tenure` runs in the background and was put into the foreground: a shell that finds it running sends no
- * SIGCONT, so what tells is that the command wants the terminal. */
+ * SIGCONT, so the sign is that the command wants the terminal. */
 static bool wants_foreground(struct cli_run_terminal *terminal, int signal, pid_t group) {
     if ((signal != SIGTTIN && signal != SIGTTOU) || group <= 0 || !has_foreground()) {
         return false;

@@ -1,7 +1,7 @@
 /* The configuration file: INI, read by libinih.
  *
- * The library calls us for each key = value, but tells neither the line nor an empty section, cuts
- * names of sections at 50 bytes and tells one malformed line only. We hand it the lines, so we know
+ * The library calls us for each key = value, but reports neither the line nor an empty section, cuts
+ * names of sections at 50 bytes and reports only one malformed line. We hand it the lines, so we know
  * the line, read the sections' names ourselves, and see when a line came to nothing. Blanks before a
  * line are taken away: an indented key is a key, not more of the value before it.
  *

@@ -62,7 +62,7 @@ static inline uint32_t engine_record_values(const uint8_t *record) {
 /* The record that `bytes` begins with; empty if that is none, or cut short. */
 struct tn_bytes engine_record_first(struct tn_bytes bytes);
 
-/* What a record says; `values` has room for as many as engine_record_values tells. The event refers
+/* What a record says; `values` has room for as many as engine_record_values says. The event refers
  * to both. False: it is damaged. */
 bool engine_record_read(struct tn_bytes record, struct engine_event_value *values,
                         struct engine_event *ret_event);

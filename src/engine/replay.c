@@ -306,7 +306,7 @@ enum tn_status engine_batch_apply(struct engine *engine, const struct log_batch 
     if (status != TN_OK) {
         return recover_fail(error, status,
                             "the limits logged at lsn %" PRIu64
-                            " or later in its batch cannot be had: %s",
+                            " or later in its batch cannot be applied: %s",
                             batch->first_lsn, tn_status_text(status));
     }
     return TN_OK;

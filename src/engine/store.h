@@ -4,7 +4,7 @@
  * blocks in a ring of memory; whole blocks are written to files by a thread of the store's own. No
  * commit ever waits for that, but when the ring is full: then the leader writes a block itself.
  * Nothing is synced but before a snapshot becomes valid (flush), when a file is full, and at the end:
- * what a crash takes is later than the snapshot, so replay tells it again.
+ * what a crash takes is later than the snapshot, so replay regenerates it.
  *
  * Failures never reach the caller: a disk that does not take a block is tried again later; meanwhile
  * the ring keeps what fits, the rest is counted and leaves a hole that readers are told of. */

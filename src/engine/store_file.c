@@ -100,7 +100,7 @@ bool store_records_sound(const uint8_t header[STORE_BLOCK_HEADER], const uint8_t
 void store_notice(struct engine_store *store, const char *format, ...) {
     va_list arguments;
     if (store->notice[0] != '\0') {
-        return; /* only one notice is kept, and the first one tells the cause */
+        return; /* only one notice is kept, and the first one names the cause */
     }
     va_start(arguments, format);
     (void)vsnprintf(store->notice, sizeof store->notice, format, arguments);

@@ -1,8 +1,8 @@
 /* Finding what the files have, and bringing it in line with the log.
  *
  * At the start only headers are read. What they say of a block is believed until it is read. What is
- * later than the snapshot that replay begins with is cut: replay tells it again. Missing events that
- * are older than the snapshot cannot be had again: the hole stays, and readers are told of it. */
+ * later than the snapshot that replay begins with is cut: replay regenerates it. Missing events that
+ * are older than the snapshot cannot be regenerated: the gap stays, and readers learn of it. */
 #include "engine/store_state.h"
 
 #include <stdio.h>
@@ -203,7 +203,7 @@ static void cut_newest(struct engine_store *store) {
     store->unsynced = false;
 }
 
-/* Puts a mark in the place of what was cut, so that at any moment one of the two tells what is
+/* Puts a mark in the place of what was cut, so that at any moment one of the two says what is
  * covered. */
 static void cut_mark(struct engine_store *store) {
     const struct os *os = store->options.os;

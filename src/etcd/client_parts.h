@@ -6,7 +6,7 @@
  *   client_watch.c   watches
  *   client_token.c   user and password
  *
- * A call:   QUEUED --> SENT --> ENDED --> FREE       A watch is the same, and tells its news while
+ * A call:   QUEUED --> SENT --> ENDED --> FREE       A watch is the same, and reports its events while
  *             ^__________________|                   it is SENT.
  *             nothing was done: sent again
  *

@@ -79,7 +79,7 @@ void etcd_stream_free(struct etcd_stream *stream) {
     etcd_frame_free(&stream->frame);
 }
 
-/* ---- What the library tells ---- */
+/* ---- Callbacks of the library ---- */
 
 static bool name_is(const uint8_t *name, size_t len, const char *wanted) {
     return len == strlen(wanted) && memcmp(name, wanted, len) == 0;

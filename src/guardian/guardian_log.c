@@ -98,7 +98,7 @@ static bool all_write(struct guardian_log *log, const char *bytes, size_t len) {
     return true;
 }
 
-/* Writes a line into the log that tells how many bytes are missing there. */
+/* Writes a line into the log that says how many bytes are missing there. */
 static void lost_tell(struct guardian_log *log) {
     char text[80];
     uint64_t lost = log->lost;

@@ -326,7 +326,7 @@ enum tn_result kernel_pool_scope(struct kernel *k, uint32_t template, struct tn_
 
 /* ---- the verbs ---- */
 
-/* Creating an existing pool: declarations may be repeated. If options differ, the result tells
+/* Creating an existing pool: declarations may be repeated. If options differ, the result says
  * which one, counted from 1. */
 static void create_again(const struct kernel *k, uint32_t pool, const struct kernel_policy *policy,
                          uint64_t fault, struct kernel_result *result) {

@@ -12,7 +12,7 @@
  * - start is called once, after load: from then on the log tells its follower who owns it, and hands it
  *   the batches of other owners. The local log is owned at once and for ever.
  * - lead is called after the follower was told that the log is owned: it makes the log ready to be
- *   appended to and tells from where. Until then nothing is written. TN_LOST: it is owned no more. If
+ *   appended to and says from where. Until then nothing is written. TN_LOST: it is owned no more. If
  *   it fails otherwise, close is the only call left.
  * - append is called with one batch at a time, after lead: the next one only after `done` of the last
  *   one. `done` runs once, on the calling thread before append returns or later on another thread.

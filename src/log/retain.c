@@ -5,7 +5,7 @@
  *
  * The newest one that was found at the start counts for nothing in this: if the process that made it
  * died before its directory was synced, and that sync failed later, its name is in the cache only,
- * no sync of ours will change that, and nothing tells. So one more is kept beside it.
+ * no sync of ours will change that, and nothing reports it. So one more is kept beside it.
  *
  * Order: snapshots before segments, oldest first, so that a crash at any point leaves a contiguous
  * run of segments that covers the snapshots that matter; one directory sync for all; and only then

@@ -54,7 +54,7 @@ bool node_open(struct node *node, const struct config *config, const struct os *
 void node_close(struct node *node);
 
 /* Before the local log is opened: if etcd no longer has what the directory needs next, begins it with a
- * snapshot of another node. Waits as long as none can be had. */
+ * snapshot of another node. Waits while none is available. */
 enum tn_status node_seed(struct node *node, struct log_error *error);
 /* The configuration was read again: tells other nodes its digest. Does nothing without a
  * cluster. */

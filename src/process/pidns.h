@@ -1,7 +1,7 @@
 /* Processes in pid namespaces of their own.
  *
  * The first process of a pid namespace is its end, too: when it dies, for whatever reason, the kernel
- * kills everything else in the namespace, and tells of the death of the first only when nothing of the
+ * kills everything else in the namespace, and reports the death of the first only when nothing of the
  * rest is left. So a guardian that is the first process of its run's namespace needs nobody to look for
  * the run: its own end is the proof, and a process in there can neither kill nor stop it.
  *

@@ -44,7 +44,7 @@ void process_variable_begin(struct process_variable_scan *scan, const char *name
 bool process_variable_feed(struct process_variable_scan *scan, const char *bytes, size_t count);
 
 typedef void process_visit(void *ctx, pid_t pid);
-/* Whether the kernel tells of a process which children it has: it does not if /proc is not mounted, or if it
+/* Whether the kernel lists the children of a process: it does not if /proc is not mounted, or if it
  * was built without these lists. Without them, nothing proves that a tree of processes is dead. */
 bool process_children_known(void);
 /* Visits every child of the calling thread. A child that has ended stays in the list until it is

@@ -38,7 +38,7 @@ static void child_seen(void *ctx, pid_t pid) {
     }
 }
 
-/* True: it is stopped, and *ret_switches tells how often it had run until then. */
+/* True: it is stopped, and *ret_switches says how often it had run until then. */
 static bool guardian_is_stopped(const struct run_tree *tree, uint64_t *ret_switches) {
     struct process_stat stat;
     return process_stat_read(tree->guardian, &stat) == PROCESS_YES &&

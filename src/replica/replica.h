@@ -152,7 +152,7 @@ struct replica_options {
 /* Before the local log is opened (options->local is not used yet), unless `init` or `restored`: if etcd
  * no longer has what this directory needs next, fetches a snapshot of another node, and sets the old
  * files aside. *ret_lsn: of the snapshot; 0: there was none to fetch, or etcd did not answer within
- * 10 s. Blocks. TN_NOTFOUND, TN_IO, TN_LOCKED: no snapshot could be had now; the caller may try again. */
+ * 10 s. Blocks. TN_NOTFOUND, TN_IO, TN_LOCKED: no snapshot is available now; the caller may try again. */
 enum tn_status replica_seed(const struct replica_options *options, uint64_t *ret_lsn,
                             struct log_error *error);
 

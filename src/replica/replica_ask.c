@@ -1,5 +1,5 @@
 /* Requests of other threads that need etcd: notes, forgetting a node, and whether the log is ours.
- * The request is on the stack of the thread that waits for it; the log's thread sends it and tells the
+ * The request is on the stack of the thread that waits for it; the log's thread sends it and reports the
  * end.
  *
  * A note is put by a swap of the head, an append or a renewal that is made for it: so only the owner can

@@ -316,7 +316,7 @@ static bool keys_judge(struct replica *r, const struct etcd_answer *answer,
     return true;
 }
 
-/* The first existing batch tells the chain before it; the head tells the chain at its end. */
+/* The first existing batch has the chain before it; the head has the chain at its end. */
 static void chain_learn(struct replica *r, const struct replica_head *head) {
     if (!r->chain_known && head->lsn == replica_applied(r)) {
         replica_lock(r);

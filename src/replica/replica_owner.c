@@ -411,7 +411,7 @@ static void on_seen(struct step *s, const struct replica_fact *fact) {
         }
         return;
     }
-    /* While a swap is in flight, its own end tells more. */
+    /* While a swap is in flight, its own end says more. */
     if (o->role == REPLICA_OWNING && order > 0 && o->swap.kind == REPLICA_SWAP_NONE) {
         follow_head(s, &fact->head);
     }

@@ -152,7 +152,7 @@ static bool share_is_over(struct server_connection *connection) {
 }
 
 /* Serves requests from the beginning of the bytes. Returns the number of bytes that are done;
- * *ret_blocked tells whether the rest begins with a complete request that has to wait. */
+ * *ret_blocked says whether the rest begins with a complete request that has to wait. */
 static size_t serve(struct server_connection *connection, const uint8_t *data, size_t len,
                     bool *ret_blocked) {
     struct server_owners *owners = connection->client.owners;

@@ -155,7 +155,7 @@ static int keep(struct tls_stream *stream, const uint8_t *bytes, size_t len) {
     return 0;
 }
 
-/* Sends what OpenSSL has just produced, or keeps it. *ret_left tells whether all of it was sent. 0,
+/* Sends what OpenSSL has just produced, or keeps it. *ret_left says whether all of it was sent. 0,
  * or an error code of libuv. */
 static int pump(struct tls_stream *stream, bool *ret_left) {
     struct server_tls *tls = stream->tls;

@@ -118,7 +118,7 @@ class Runbook(unittest.TestCase):
             self.leases.append((got["lease"], got["epoch"]))
 
     def intact(self):
-        """The first and the last leases verify, and another one can be had."""
+        """The first and the last leases verify, and another one can be granted."""
         self.paste("\n".join("tenure verify %s %s" % lease for lease in {self.leases[0], *self.leases[-2:]}))
         self.alloc()
 

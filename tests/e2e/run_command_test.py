@@ -585,7 +585,7 @@ class Escaped(RunCase):
             with open(os.path.join(self.cgroup, "cgroup.kill"), "w", encoding="ascii"):
                 pass
         except OSError as error:
-            self.skipTest("no cgroups of version 2 to be had here: %s" % error)
+            self.skipTest("no cgroups of version 2 are available here: %s" % error)
 
     def escaped(self, mode):
         self.witness.forget()

@@ -113,7 +113,7 @@ class Runbook(unittest.TestCase):
             self.leases.append((got["lease"], got["epoch"]))
 
     def intact(self):
-        """All leases are there, the last one verifies, and another one can be had."""
+        """All leases are there, the last one verifies, and another one can be granted."""
         found = json.loads(self.paste("tenure --json leases"))["leases"]
         self.assertLessEqual(set(self.leases), {(row["lease"], row["epoch"]) for row in found})
         self.paste("tenure verify %s %s" % self.leases[-1])

@@ -381,7 +381,7 @@ class SlowReaders(Case):
     def test_who_takes_no_replies_is_dropped_and_others_are_served(self):
         slow = self.server.connect()
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        # Who was served before is slow, and not one who does not bring its request to its end.
+        # A client that was served before counts as slow, not as one that never completes a request.
         slow.sendall(b"PING\r\n")
         self.assertEqual(receive_until(slow, b"\r\n"), b"+PONG\r\n")
         slow.settimeout(0.05)

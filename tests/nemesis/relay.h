@@ -17,7 +17,7 @@ enum nm_link { NM_LINK_OPEN, NM_LINK_HELD, NM_LINK_LOST, NM_LINK_MUTE };
 
 struct nm_relay;
 
-/* To the members' ports on loopback. NULL: a listener or the thread could not be had. */
+/* To the members' ports on loopback. NULL: the listener or the thread could not be created. */
 struct nm_relay *nm_relay_open(const unsigned targets[NM_MEMBERS]);
 void nm_relay_close(struct nm_relay *relay);
 uint16_t nm_relay_port(const struct nm_relay *relay, unsigned node, unsigned member);

@@ -224,7 +224,7 @@ static void all_is_well(void) {
     fakeetcd_set_faults(engines.group.fake, &none);
     heal();
     play_for(15000, false);
-    heal(); /* a node whose snapshot could not be had before */
+    heal(); /* a node whose snapshot was not available before */
     play_for(10000, false);
     uint64_t before = engines.counts.commands;
     play_for(2000, false);
