@@ -11,7 +11,8 @@
  * What may be trimmed: everything that the snapshots of a majority of the registered nodes cover (so
  * that a node can always begin with a snapshot and go on from etcd), and that all nodes seen within an
  * hour have copied. When etcd keeps more than etcd_log_bytes, the majority alone decides; if that is
- * not enough, appends are refused. Trimming rides on appends, TRIM_KEYS at a time. */
+ * not enough, appends are refused. Trimming rides on appends, TRIM_KEYS at a time. A new owner first asks
+ * etcd for the oldest batch: earlier owners have trimmed, and what this node has seen is no measure. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -426,6 +427,47 @@ void replica_keep_trimmed(struct replica *r, uint64_t lsn) {
     }
 }
 
+void replica_keep_lead(struct replica *r) {
+    r->keep.oldest_known = false;
+    r->keep.trimmed = r->keep.trim_next = 0;
+    r->keep.trim_ms = r->now_ms;
+}
+
+static bool key_lsn(struct tn_bytes key, uint64_t *ret_lsn) {
+    return key.len >= REPLICA_KEY_DIGITS &&
+           replica_key_read(tn_bytes_of(key.at + key.len - REPLICA_KEY_DIGITS, REPLICA_KEY_DIGITS),
+                            ret_lsn);
+}
+
+/* If keys of other programs hide the oldest batch, everything that was seen counts as kept. */
+static void on_oldest_key(void *ctx, const struct etcd_answer *answer) {
+    struct replica *r = ctx;
+    struct replica_keep *keep = &r->keep;
+    uint64_t lsn = 0;
+    replica_clock(r);
+    keep->trimming = false;
+    if (answer->outcome != ETCD_DONE || r->owner.role != REPLICA_OWNING) {
+        return;
+    }
+    if (answer->found.count == 0 ||
+        (key_lsn(answer->found.kvs[0].key, &lsn) && lsn > r->position.next_lsn)) {
+        lsn = r->position.next_lsn; /* the log has no batch in etcd */
+    }
+    keep->oldest_known = true;
+    keep->trimmed = lsn > keep->trimmed ? lsn : keep->trimmed;
+    keep->trim_ms = r->now_ms;
+}
+
+static void oldest_ask(struct replica *r) {
+    struct replica_key first = replica_key_log(r, 0);
+    struct replica_key end = replica_key_of(r, "log0");
+    struct etcd_range range = {.keys = {replica_key_bytes(&first), replica_key_bytes(&end)},
+                               .limit = 1,
+                               .keys_only = true};
+    r->keep.trimming = range_send(r, range, on_oldest_key);
+    r->keep.trim_ms = r->now_ms + REPLICA_BEAT_MS;
+}
+
 /* The keys of the oldest batches: how far one append may delete. */
 static void on_trim_keys(void *ctx, const struct etcd_answer *answer) {
     struct replica *r = ctx;
@@ -440,13 +482,8 @@ static void on_trim_keys(void *ctx, const struct etcd_answer *answer) {
         keep->trimmed = keep->trim_goal;
         return;
     }
-    if (answer->found.more) {
-        struct tn_bytes key = answer->found.kvs[answer->found.count - 1].key;
-        uint32_t before = key.len - REPLICA_KEY_DIGITS;
-        if (key.len < REPLICA_KEY_DIGITS ||
-            !replica_key_read(tn_bytes_of(key.at + before, REPLICA_KEY_DIGITS), &lsn)) {
-            return;
-        }
+    if (answer->found.more && !key_lsn(answer->found.kvs[answer->found.count - 1].key, &lsn)) {
+        return;
     }
     keep->trim_next = lsn < keep->trim_goal ? lsn : keep->trim_goal;
     TN_ASSERT(keep->trim_next <= keep->trim_goal);
@@ -531,6 +568,10 @@ void replica_keep_turn(struct replica *r) {
         (void)figures_note(r);
     }
     if (r->owner.role == REPLICA_OWNING && !keep->trimming && r->now_ms >= keep->trim_ms) {
+        if (!keep->oldest_known) {
+            oldest_ask(r);
+            return;
+        }
         trim(r);
         if (!keep->compacting) {
             compact(r);

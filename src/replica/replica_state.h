@@ -137,6 +137,7 @@ struct replica_keep {
     /* The record of another instance, before this one has put its own: since when it stands. */
     struct replica_nonce rival;
     uint64_t rival_beat, rival_ms; /* 0: none was found */
+    bool oldest_known;  /* since this node owns the log, etcd has named the oldest batch */
     uint64_t trimmed;   /* all batches before this LSN have been deleted, as far as known */
     uint64_t trim_goal; /* position up to which batches may be deleted */
     uint64_t trim_next; /* position up to which the next swap may delete; 0: nothing */
@@ -327,6 +328,7 @@ uint64_t replica_begin_next_ms(const struct replica *r);
 /* replica_keep.c */
 void replica_keep_turn(struct replica *r);
 uint64_t replica_keep_next_ms(const struct replica *r);
+void replica_keep_lead(struct replica *r); /* this node owns the log from now on */
 /* A batch of this size was seen or appended. */
 void replica_keep_count(struct replica *r, uint64_t last_lsn, uint64_t bytes);
 /* What an append may delete. */

@@ -298,6 +298,7 @@ static void on_lead(struct replica *r, const struct replica_effect *effect) {
     r->position.shard = effect->to.shard;
     r->standing.takeovers++;
     replica_unlock(r);
+    replica_keep_lead(r);
     replica_follow_restart(r, 0);
     replica_notice(r, "event=replica_owner epoch=%llu lsn=%llu",
                    (unsigned long long)effect->to.epoch, (unsigned long long)effect->to.lsn);
