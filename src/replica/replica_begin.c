@@ -155,6 +155,16 @@ static void swap_ended(struct replica *r, bool ours) {
     }
 }
 
+static struct tn_bytes cluster_of(const struct replica *r) {
+    return tn_bytes_of(r->file.cluster, REPLICA_CLUSTER_BYTES);
+}
+
+static bool found_is(const struct etcd_found *found, struct tn_bytes value) {
+    return found->count > 0 && tn_bytes_equal(found->kvs[0].value, value);
+}
+
+/* If an earlier try was carried out and its answer was lost, another node may own the log by now. The id of a
+ * cluster that was to begin shows it, because no other node knows that id. */
 static void on_swapped(void *ctx, const struct etcd_answer *answer) {
     struct replica *r = ctx;
     uint8_t head[REPLICA_HEAD_BYTES];
@@ -165,11 +175,10 @@ static void on_swapped(void *ctx, const struct etcd_answer *answer) {
         replica_answered(r);
         swap_ended(r, true);
     } else if (answer->outcome == ETCD_COMPARE_FAILED && answer->op_count == 2) {
-        const struct etcd_found *found = &answer->ops[1].found;
         replica_answered(r);
         replica_head_encode(&r->begin.head, head);
-        swap_ended(r, found->count > 0 &&
-                          tn_bytes_equal(found->kvs[0].value, tn_bytes_of(head, sizeof head)));
+        swap_ended(r, found_is(&answer->ops[1].found, tn_bytes_of(head, sizeof head)) ||
+                          (r->options.init && found_is(&answer->ops[0].found, cluster_of(r))));
     } else if (answer->reason == ETCD_DENIED || answer->reason == ETCD_UNTRUSTED) {
         replica_in_trouble(r, REPLICA_TROUBLE_DENIED, "%s", answer->message);
     } else { /* the same again, until the outcome is known */
@@ -184,7 +193,7 @@ static void swap_send(struct replica *r) {
     struct replica_key head_key = replica_key_of(r, "head");
     struct replica_key first = replica_key_log(r, 0);
     struct replica_key end = replica_key_of(r, "log0");
-    struct tn_bytes cluster = tn_bytes_of(r->file.cluster, REPLICA_CLUSTER_BYTES);
+    struct tn_bytes cluster = cluster_of(r);
     bool init = r->options.init;
     replica_head_encode(&r->begin.found, found);
     replica_head_encode(&r->begin.head, head);
@@ -302,7 +311,7 @@ static void on_looked(void *ctx, const struct etcd_answer *answer) {
     if (answer->found.count == 0) {
         init_begin(r);
     } else if (r->has_file && key_is(r, kv, "cluster") &&
-               tn_bytes_equal(kv->value, tn_bytes_of(r->file.cluster, REPLICA_CLUSTER_BYTES))) {
+               tn_bytes_equal(kv->value, cluster_of(r))) {
         log_local_continues(r->local); /* an earlier start has done it */
         swap_ended(r, true);
     } else {

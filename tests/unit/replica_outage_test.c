@@ -66,6 +66,45 @@ static bool nobody_owns(struct group *k) {
     return group_owner(k) == NULL;
 }
 
+static bool head_exists(struct group *k) {
+    static const char key[] = GROUP_PREFIX "head";
+    struct tn_bytes value;
+    return fakeetcd_value(k->fake, tn_bytes_of(key, sizeof key - 1), &value);
+}
+
+static void reach(struct group_node *node, bool cut) {
+    for (unsigned member = 0; member < FAKEETCD_MEMBERS; member++) {
+        fakeetcd_cut(node->writer, member, cut);
+        fakeetcd_cut(node->watcher, member, cut);
+    }
+}
+
+/* The transaction that begins the cluster was carried out, its answer was lost, and another node owned the
+ * log before the transaction could be repeated. */
+static void a_beginning_whose_answer_was_lost_is_not_called_a_second_one(void **state) {
+    static const struct fakeetcd_faults slow = {.delay_ms_max = 40};
+    struct group_node *first = &group.nodes[0];
+    (void)state;
+    group_open(&group, 4);
+    group_start(&group, 1, NULL);
+    group_run(&group, 1000);
+    fakeetcd_set_faults(group.fake, &slow);
+    group_start(&group, 0, &(struct group_start){.init = true});
+    assert_true(group_run_until(&group, 10000, head_exists));
+    reach(first, true);
+    assert_null(strstr(first->notice, "replica_begun"));
+    struct group_node *owner = group_await_owner(&group, 10000);
+    assert_ptr_equal(owner, &group.nodes[1]);
+    group_appends(owner, 3);
+    reach(first, false);
+    assert_true(group_run_until(&group, 20000, group_takes_part));
+    assert_int_equal(group_trouble(first), REPLICA_TROUBLE_NONE);
+    assert_non_null(strstr(first->notice, "replica_begun"));
+    assert_true(group_settle(&group, 5000));
+    group_check(&group);
+    group_close(&group);
+}
+
 /* It must not send its clients to itself until its time has ended. */
 static void an_owner_that_is_denied_gives_up_and_does_not_name_itself(void **state) {
     (void)state;
@@ -364,6 +403,7 @@ static void a_copy_of_a_closed_cluster_stands_alone_when_it_is_complete(void **s
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_loss_of_quorum_makes_nodes_stale_and_loses_no_time),
+        cmocka_unit_test(a_beginning_whose_answer_was_lost_is_not_called_a_second_one),
         cmocka_unit_test(an_owner_that_is_denied_gives_up_and_does_not_name_itself),
         cmocka_unit_test(a_head_that_was_found_is_not_heard_by_giving_up),
         cmocka_unit_test(a_follower_that_starts_is_stale_until_it_hears_an_owner),
