@@ -161,6 +161,7 @@ static void ticker_sleep(struct engine *engine, uint32_t seen, uint64_t sleep_ms
 
 static void *ticker_main(void *arg) {
     struct engine *engine = arg;
+    engine_park_wakes_early(); /* all who wait for a commit wait for this thread */
     pthread_mutex_lock(&engine->submit_lock);
     while (!atomic_load(&engine->thread_stop)) {
         uint32_t seen = atomic_load(&engine->thread_word);

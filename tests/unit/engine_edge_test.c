@@ -5,8 +5,10 @@
 
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 #include "engine/internal.h"
+#include "engine/park.h"
 #include "engine/payload.h"
 
 #define DAY_MS ((uint64_t)86400 * 1000)
@@ -604,6 +606,23 @@ static void a_full_batch_has_room_for_a_tick(void **state) {
     asyncs_free(asyncs);
 }
 
+/* ---- Scheduling ---- */
+
+/* A host may have given its threads another policy, or a nice value: short slices change neither. */
+static void a_thread_that_wakes_early_keeps_its_policy_and_nice_value(void **state) {
+    static const int policies[] = {SCHED_BATCH, SCHED_OTHER};
+    struct sched_param none = {0};
+    (void)state;
+    int nice_before = getpriority(PRIO_PROCESS, 0);
+    assert_int_equal(setpriority(PRIO_PROCESS, 0, nice_before + 1), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(sched_setscheduler(0, policies[i], &none), 0);
+        engine_park_wakes_early();
+        assert_int_equal(sched_getscheduler(0), policies[i]);
+        assert_int_equal(getpriority(PRIO_PROCESS, 0), nice_before + 1);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(a_clock_at_zero_starts_at_one),
@@ -629,6 +648,7 @@ int main(void) {
         WORLD_TEST(a_read_that_may_not_wait_asks_for_a_tick),
         cmocka_unit_test(a_mark_that_fails_halts_like_an_append),
         WORLD_TEST(a_full_batch_has_room_for_a_tick),
+        cmocka_unit_test(a_thread_that_wakes_early_keeps_its_policy_and_nice_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
