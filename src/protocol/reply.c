@@ -139,6 +139,25 @@ void protocol_write_simple(struct protocol_writer *w, const char *text) {
     write_end(w);
 }
 
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* Whether eight bytes are all printable ASCII, ' ' to '~'. */
+static inline bool all_printable(uint64_t word) {
+    return ((word | (word + EACH(1))) & EACH(0x80)) == 0 &&
+           ((word + EACH(0x80 - ' ')) & EACH(0x80)) == EACH(0x80);
+}
+
+/* Replaces what would end the line or move a terminal's cursor. */
+static void line_clean(uint8_t *at, size_t len) {
+    size_t i = 0;
+    while (len - i >= 8 && all_printable(tn_load64(at + i))) {
+        i += 8;
+    }
+    for (; i < len; i++) {
+        at[i] = at[i] >= ' ' && at[i] != 0x7f ? at[i] : '?';
+    }
+}
+
 void protocol_write_error(struct protocol_writer *w, const char *text) {
     if (is_json(w)) {
         protocol_json_string(w, text, strlen(text));
@@ -147,10 +166,7 @@ void protocol_write_error(struct protocol_writer *w, const char *text) {
     tn_write8(&w->out, '-');
     size_t start = w->out.len;
     tn_write_raw(&w->out, text, strlen(text));
-    for (size_t i = start; i < w->out.len; i++) {
-        uint8_t c = w->out.at[i];
-        w->out.at[i] = c >= ' ' && c != 0x7f ? c : '?';
-    }
+    line_clean(w->out.at + start, w->out.len - start);
     write_end(w);
 }
 

@@ -205,6 +205,25 @@ static void write_all(struct protocol_writer *w) {
     protocol_write_null(w);
 }
 
+/* Every byte in every place of a line. */
+static void an_error_has_no_byte_that_ends_its_line(void **state) {
+    enum { LEN = 19 };
+    (void)state;
+    for (unsigned place = 0; place < LEN; place++) {
+        for (unsigned byte = 1; byte < 256; byte++) {
+            char text[LEN + 1] = "abcdefghi ~!Zjklmno";
+            uint8_t out[64];
+            struct protocol_writer w = {.encoding = PROTOCOL_RESP2};
+            w.out = tn_writer_of(out, sizeof out);
+            text[place] = (char)byte;
+            protocol_write_error(&w, text);
+            text[place] = (char)(byte < ' ' || byte == 0x7f ? '?' : byte);
+            assert_int_equal(w.out.len, 1 + LEN + 2);
+            assert_memory_equal(out + 1, text, LEN);
+        }
+    }
+}
+
 static void each_type_is_written_as_its_protocol_has_it(void **state) {
     static const char two[] =
         "*2\r\n*2\r\n*0\r\n*1\r\n$3\r\na\r\n\r\n$2\r\nhi\r\n+OK\r\n-ERR a??b\r\n"
@@ -239,6 +258,7 @@ int main(void) {
         cmocka_unit_test(a_line_without_an_end_and_a_request_without_measure_are_refused),
         cmocka_unit_test(garbage_never_leads_outside),
         cmocka_unit_test(each_type_is_written_as_its_protocol_has_it),
+        cmocka_unit_test(an_error_has_no_byte_that_ends_its_line),
     };
     return cmocka_run_group_tests_name("resp", tests, NULL, NULL);
 }
