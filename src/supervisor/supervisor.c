@@ -354,8 +354,8 @@ static void on_orphan_gone(void *ctx, const char *ref, struct kernel_lease_id le
     supervisor_log(supervisor, "event=sensor_orphan_gone sensor=%s run=%s", ref, text);
     if (sensor != NULL) {
         release(sensor);
-    } else if (engine_sensor_read(supervisor->options.engine, ENGINE_READ_AS_IS, name, &view, NULL,
-                                  0, NULL) == TN_R_NOTFOUND) {
+    } else if (engine_sensor_read(supervisor->options.engine, SUPERVISOR_READ, name, &view, NULL, 0,
+                                  NULL) == TN_R_NOTFOUND) {
         /* The sensor was deleted, and its directory could not be removed before the record was
          * gone. */
         run_output_remove(supervisor->options.os, supervisor->options.dir, ref);

@@ -53,7 +53,7 @@ bool supervisor_abroad_is(struct supervisor_sensor *sensor, struct kernel_lease_
     size_t boot_len = 0;
     uint32_t len = 0;
     if (supervisor->options.cluster.node == NULL ||
-        engine_lease_meta(supervisor->options.engine, ENGINE_READ_AS_IS, lease, bytes, sizeof bytes,
+        engine_lease_meta(supervisor->options.engine, SUPERVISOR_READ, lease, bytes, sizeof bytes,
                           &len) != TN_R_OK ||
         len == 0 || len > sizeof bytes) {
         return false;

@@ -173,7 +173,7 @@ enum supervisor_pool supervisor_pool(struct supervisor *supervisor) {
     if (supervisor->pool_is_ours) {
         return SUPERVISOR_POOL_OURS; /* no client can change or drop it */
     }
-    enum tn_result code = engine_pool_read(supervisor->options.engine, ENGINE_READ_AS_IS,
+    enum tn_result code = engine_pool_read(supervisor->options.engine, SUPERVISOR_READ,
                                            bytes_of(TOKEN_SENSOR_POOL), &pool, &lsn);
     if (code != TN_R_OK) {
         return SUPERVISOR_POOL_NONE;

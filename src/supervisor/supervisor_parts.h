@@ -222,6 +222,11 @@ enum supervisor_pool { SUPERVISOR_POOL_NONE, SUPERVISOR_POOL_OURS, SUPERVISOR_PO
 enum supervisor_pool supervisor_pool(struct supervisor *supervisor);
 
 /* supervisor_read.c */
+/* Reads never ask whether the log is still ours. If it is renewed late, such a question is answered with no for a
+ * moment: a run on another node would count as dead, and nothing would ever read what was missed. Whatever
+ * starts a run or frees its lease is a command, which only the owner can commit. */
+#define SUPERVISOR_READ ENGINE_READ_STALE
+
 /* Reads the leases of earlier runs. False: they cannot be read. */
 bool supervisor_read_leases(struct supervisor *supervisor);
 /* Reads these, all sensors, and the directories of deleted sensors. False: they cannot be read. */

@@ -96,7 +96,7 @@ void supervisor_read_sensor(struct supervisor *supervisor, struct tn_bytes ref, 
         return; /* nothing new is started */
     }
     enum tn_result code =
-        engine_sensor_read(supervisor->options.engine, ENGINE_READ_AS_IS, ref, &view,
+        engine_sensor_read(supervisor->options.engine, SUPERVISOR_READ, ref, &view,
                            supervisor->spec, sizeof supervisor->spec, NULL);
     if (code == TN_R_OK) {
         sensor = spec_take(supervisor, sensor, &view);
@@ -147,7 +147,7 @@ static void error_clear(struct supervisor *supervisor, struct tn_bytes trigger) 
 static void rule_set(struct supervisor *supervisor, struct tn_bytes id) {
     struct kernel_rule_view rule;
     if (supervisor->totals.by_state[PLAN_STATE_ERROR] > 0 &&
-        engine_rule_read(supervisor->options.engine, ENGINE_READ_AS_IS, id, &rule) == TN_R_OK &&
+        engine_rule_read(supervisor->options.engine, SUPERVISOR_READ, id, &rule) == TN_R_OK &&
         rule.enabled) {
         error_clear(supervisor, tn_bytes_of(rule.trigger, rule.trigger_len));
     }
@@ -187,8 +187,8 @@ static bool sensors_read(struct supervisor *supervisor, bool at_once) {
     uint32_t count;
     bool good = page != NULL;
     while (good) {
-        good = engine_sensors_list(supervisor->options.engine, ENGINE_READ_AS_IS, &cursor, page,
-                                   PAGE, &count, NULL) == TN_R_OK;
+        good = engine_sensors_list(supervisor->options.engine, SUPERVISOR_READ, &cursor, page, PAGE,
+                                   &count, NULL) == TN_R_OK;
         for (uint32_t i = 0; good && i < count; i++) {
             supervisor_read_sensor(supervisor, tn_bytes_of(page[i].ref, page[i].ref_len), at_once);
         }
@@ -238,7 +238,7 @@ bool supervisor_read_leases(struct supervisor *supervisor) {
     uint32_t count;
     bool good = page != NULL;
     while (good) {
-        good = engine_leases_list(supervisor->options.engine, ENGINE_READ_AS_IS, &filter, &cursor,
+        good = engine_leases_list(supervisor->options.engine, SUPERVISOR_READ, &filter, &cursor,
                                   page, PAGE, &count, &lsn) == TN_R_OK;
         for (uint32_t i = 0; good && i < count; i++) {
             lease_found(supervisor, &page[i]);
@@ -280,7 +280,7 @@ static void lease_check(struct supervisor_sensor *sensor) {
     if (sensor->plan.lease_is != PLAN_LEASE_ACTIVE) {
         return;
     }
-    enum tn_result code = engine_verify(sensor->supervisor->options.engine, ENGINE_READ_AS_IS,
+    enum tn_result code = engine_verify(sensor->supervisor->options.engine, SUPERVISOR_READ,
                                         sensor->plan.lease, sensor->plan.epoch, &lease);
     if (code == TN_R_STALE || code == TN_R_STATE || code == TN_R_OVERDUE) {
         supervisor_tell(sensor, &(struct plan_fact){.kind = PLAN_FACT_LEASE_REVOKED,
@@ -313,7 +313,7 @@ static void walk_page(struct supervisor *supervisor) {
     struct kernel_sensor_view *page = calloc(PAGE, sizeof *page);
     uint32_t count = 0;
     bool good =
-        page != NULL && engine_sensors_list(supervisor->options.engine, ENGINE_READ_AS_IS,
+        page != NULL && engine_sensors_list(supervisor->options.engine, SUPERVISOR_READ,
                                             &walk->cursor, page, PAGE, &count, NULL) == TN_R_OK;
     for (uint32_t i = 0; good && i < count; i++) {
         supervisor_read_sensor(supervisor, tn_bytes_of(page[i].ref, page[i].ref_len), false);

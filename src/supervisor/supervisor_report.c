@@ -257,7 +257,7 @@ void supervisor_report_not_started(struct supervisor *supervisor) {
     uint32_t count;
     do {
         if (page == NULL ||
-            engine_sensors_list(supervisor->options.engine, ENGINE_READ_AS_IS, &cursor, page,
+            engine_sensors_list(supervisor->options.engine, SUPERVISOR_READ, &cursor, page,
                                 NOT_STARTED_PAGE, &count, NULL) != TN_R_OK) {
             break; /* the engine has halted, which is logged elsewhere */
         }

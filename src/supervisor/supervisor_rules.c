@@ -95,7 +95,7 @@ static enum build_state build_step(const struct supervisor_sensor *sensor,
     uint32_t count = 0;
     uint64_t lsn;
     enum tn_result code =
-        engine_sensor_rules(sensor->supervisor->options.engine, ENGINE_READ_AS_IS,
+        engine_sensor_rules(sensor->supervisor->options.engine, SUPERVISOR_READ,
                             tn_bytes_of(sensor->ref, strlen(sensor->ref)), &build->cursor,
                             build->page, RULES_PAGE, &count, &lsn);
     if (code != TN_R_OK) {

@@ -41,7 +41,8 @@ static void lease_make(struct desk *d) {
                                 "\"epoch\":\"7\"}")});
 }
 
-static int desk_make(void **state) {
+/* Node "b" begins to own the log. The `late`-th question after that whether it owns it is answered with no. */
+static struct desk *desk_begin(unsigned late) {
     struct desk *d = desk_new(16);
     const struct os *os = fakeos_table(d->machine);
     pool_make(d);
@@ -49,11 +50,17 @@ static int desk_make(void **state) {
     (void)snprintf(d->other.name, sizeof d->other.name, "a");
     memset(d->other.boot_id, 1, sizeof d->other.boot_id);
     fakelog_set_nodes(d->log, &d->other, 1);
+    fakelog_expire_at(d->log, late);
     desk_open(
         d, (struct supervisor_cluster){.node = "b",
                                        .epoch = EPOCH + 1,
                                        .abroad_gone_at_ms = os->clock_boot_ms(os->ctx) + GONE_MS});
-    *state = d;
+    fakelog_expire_at(d->log, 0);
+    return d;
+}
+
+static int desk_make(void **state) {
+    *state = desk_begin(0);
     return 0;
 }
 
@@ -116,6 +123,17 @@ static void it_is_gone_when_its_machine_has_booted_since(void **state) {
     is_reclaimed(d);
 }
 
+/* What the supervisor cannot read at that moment must not count as absent. */
+static void it_stays_if_the_log_is_renewed_late_while_the_supervisor_begins(void **state) {
+    (void)state;
+    for (unsigned late = 1; late <= 16; late++) {
+        struct desk *d = desk_begin(late);
+        assert_int_equal(sensor_of(d)->plan.run_is, PLAN_RUN_ABROAD);
+        assert_int_equal(free_values(d), 0);
+        (void)desk_drop((void **)&d);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_make, desk_drop)
 
 int main(void) {
@@ -123,6 +141,7 @@ int main(void) {
         TEST(a_run_of_another_node_is_not_dead_because_there_is_no_process_here),
         TEST(it_is_gone_when_its_guardian_has_had_time_to_kill_it),
         TEST(it_is_gone_when_its_machine_has_booted_since),
+        cmocka_unit_test(it_stays_if_the_log_is_renewed_late_while_the_supervisor_begins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,6 +132,17 @@ static void a_rule_that_wants_very_many_is_heard_a_few_at_a_time(void **state) {
     }
 }
 
+/* Without the log for good, the server ends the supervisor. */
+static void news_that_comes_while_the_log_is_renewed_late_is_taken(void **state) {
+    struct desk *d = *state;
+    rule_set(d, true);
+    fakelog_expire(d->log);
+    while (turn(d, is_wanted, TURN_MOST) < SENSORS) {
+        assert_false(d->supervisor->halted);
+    }
+    fakelog_renew(d->log);
+}
+
 static bool is_known(const struct desk *d, const struct supervisor_sensor *sensor) {
     (void)d;
     return sensor->known;
@@ -158,6 +169,7 @@ int main(void) {
         TEST(other_defaults_are_taken_a_few_at_a_time),
         TEST(defaults_that_change_again_meanwhile_are_taken_too),
         TEST(whoever_goes_or_comes_meanwhile_is_no_harm),
+        TEST(news_that_comes_while_the_log_is_renewed_late_is_taken),
         TEST(a_rule_that_wants_very_many_is_heard_a_few_at_a_time),
         TEST(what_was_missed_is_found_a_few_at_a_time),
     };
