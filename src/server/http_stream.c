@@ -346,20 +346,16 @@ static const char *filter_keep(struct http_stream *stream) {
     return NULL;
 }
 
-/* Sets where the stream begins. An id later than any event is of another server, or from before a
- * backup was restored: waiting for it would mean silence, so the stream starts over. */
+/* Sets where the stream begins. Waiting for an event of another log would mean silence. */
 static const char *cursor_set(struct http_stream *stream, struct tn_bytes after) {
     struct protocol_event_id id;
-    struct engine_stats stats;
-    struct engine_events_span span = {.more = false};
     if (!protocol_event_id_parse(after, &id)) {
         return "after: not an event id such as 1042.0";
     }
     stream->cursor = (struct engine_event_id){id.lsn, id.index};
-    engine_stats_read(stream->owners->engine, &stats);
-    (void)engine_events_read(stream->owners->engine, ENGINE_EVENTS_NEWEST, 0, NULL, NULL, &span);
-    return id.lsn > stats.lsn && id.lsn > span.newest.lsn ? "after: later than the last event"
-                                                          : NULL;
+    return server_event_is_foreign(stream->owners, stream->cursor)
+               ? "after: later than the last event"
+               : NULL;
 }
 
 static const char *stream_set(struct http_stream *stream, struct http_exchange *exchange,

@@ -12,7 +12,7 @@
 #include "server/owners.h"
 #include "server/reads.h"
 #include "server/schedule.h"
-#include "server/server_role.h"
+#include "server/stream.h"
 
 #define PAGE_BYTES (SERVER_REPLY_MAX - 4096u)
 
@@ -141,19 +141,6 @@ static void page_add(struct server_page *page, const struct step *step, uint64_t
     }
 }
 
-/* Whether `after` belongs to another log: a different server's, or this one's before a backup was restored.
- * An empty page would hide all events until the log reaches that id. A node that follows may only be
- * behind, and the largest id requests no events. */
-static bool is_ahead(const struct server_owners *owners, struct engine_event_id after,
-                     uint64_t lsn) {
-    struct engine_events_span span = {.more = false};
-    if (after.lsn <= lsn || after.lsn == UINT64_MAX || owners->role->follows) {
-        return false;
-    }
-    (void)engine_events_read(owners->engine, ENGINE_EVENTS_NEWEST, 0, NULL, NULL, &span);
-    return after.lsn > span.newest.lsn;
-}
-
 enum tn_result read_events(struct server_request *request) {
     struct server_owners *owners = request->owners;
     struct protocol_call *call = &request->call;
@@ -174,7 +161,8 @@ enum tn_result read_events(struct server_request *request) {
     page->user = request->user;
     /* Before the step: all events up to here are visible. */
     engine_stats_read(owners->engine, &stats);
-    if (is_ahead(owners, page->span.next, stats.lsn)) {
+    /* An empty page would hide all events until the log reaches that id. The largest id requests none. */
+    if (page->span.next.lsn != UINT64_MAX && server_event_is_foreign(owners, page->span.next)) {
         page->span = (struct engine_events_span){.next = ENGINE_EVENTS_OLDEST, .lost = true};
     }
     enum tn_result code =

@@ -9,6 +9,7 @@
 #include "os/os.h"
 #include "server/event_fields.h"
 #include "server/fanout.h"
+#include "server/owners.h"
 #include "server/server.h"
 #include "server/stream.h"
 #include "server/users.h"
@@ -124,6 +125,33 @@ static void followers_wake(struct server_streams *streams) {
         server_follow_end(streams, follower);
         follower->wake(follower);
     }
+}
+
+/* ---- Where to begin ---- */
+
+static bool nothing_read(void *ctx, const struct kernel *kernel, uint64_t clock_ms) {
+    (void)ctx;
+    (void)kernel;
+    (void)clock_ms;
+    return false;
+}
+
+bool server_event_is_foreign(const struct server_owners *owners, struct engine_event_id id) {
+    struct engine_events_span span = {.more = false};
+    struct engine_stats stats;
+    if (id.lsn <= engine_lsn(owners->engine)) {
+        return false;
+    }
+    /* Before the position: a batch that is being committed is in one of the two. */
+    engine_stats_read(owners->engine, &stats);
+    if (engine_read(owners->engine, ENGINE_READ_NOWAIT, nothing_read, NULL) != TN_R_OK) {
+        return false; /* another node may be ahead */
+    }
+    if (id.lsn <= engine_lsn(owners->engine) + stats.queue_commands) {
+        return false;
+    }
+    (void)engine_events_read(owners->engine, ENGINE_EVENTS_NEWEST, 0, NULL, NULL, &span);
+    return id.lsn > span.newest.lsn;
 }
 
 /* ---- News, and work that is left ---- */

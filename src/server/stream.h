@@ -41,6 +41,12 @@ void server_follow(struct server_streams *streams, struct server_follower *follo
                    struct engine_event_id after);
 void server_follow_end(struct server_streams *streams, struct server_follower *follower);
 
+/* Whether an event that a client has seen is of another log: a different server's, or this one's before a
+ * backup was restored. A client that waited for it here would miss all events up to there. In a cluster, an
+ * event that this node does not have yet may be of the same log: a follower can be behind the owner, and the
+ * owner behind its followers, which may get a batch before the owner knows that it is in the log. */
+bool server_event_is_foreign(const struct server_owners *owners, struct engine_event_id id);
+
 struct server_streams {
     struct server_owners *owners; /* users are brought up to date before events go out */
     struct engine *engine;

@@ -214,13 +214,12 @@ static bool subscribe_allowed(struct server_connection *connection, bool pattern
     const struct server_subscriber *subscriber = connection->subscriber;
     uint32_t has = subscriber != NULL ? subscriber->channels + subscriber->patterns : 0;
     uint64_t steps = 0;
-    struct engine_stats stats;
-    engine_stats_read(streams->engine, &stats);
     *ret_resumes = false;
     for (uint32_t i = 0; i < count; i++) {
         struct server_channel channel;
         const char *why = name_parse(pattern, names[i], &channel);
-        if (why == NULL && channel.after.lsn > stats.lsn) {
+        if (why == NULL && channel.resumes &&
+            server_event_is_foreign(streams->owners, channel.after)) {
             why = "?after= is later than the last event";
         }
         if (why != NULL) {

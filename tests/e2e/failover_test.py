@@ -241,6 +241,59 @@ class Connections(Case):
         self.assertGreater(len(pages[0]), 2)
 
 
+class Resuming(Case):
+    """After an id that this node has not reached, but another node of the cluster has."""
+
+    def resumes(self, n, after):
+        """Whether node n continues after this event: EVENTS, SUBSCRIBE, and a stream over HTTP."""
+        page = pairs(self.connect(n).do("EVENTS", "AFTER", after))
+        subscriber = self.connect(n, 3)
+        subscriber.send("SUBSCRIBE", "events?after=" + after)
+        subscribed = not isinstance(subscriber.read(), Error)
+        stream = http.client.HTTPConnection("127.0.0.1", self.nodes[n].http_port, timeout=PATIENCE)
+        self.addCleanup(stream.close)
+        stream.request("GET", "/v1/events?after=" + after, headers={"Accept": "text/event-stream"})
+        answer = stream.getresponse()
+        self.addCleanup(answer.close)
+        self.assertEqual((page["lost"] == 0, answer.status), (subscribed, 200 if subscribed else 400))
+        if subscribed:
+            self.assertEqual(page["events"], [])
+        return subscriber if subscribed else None
+
+    def newest(self, n):
+        return pairs(self.connect(n).do("EVENTS"))["newest"]
+
+    def test_a_follower_that_is_behind_goes_on_when_it_has_the_event(self):
+        owner = self.connect(0)
+        owner.do("ALLOC", "p", "first")
+        seen = self.newest(0)
+        self.assertNotEqual(seen, self.newest(1))
+        subscriber = self.resumes(1, seen)
+        owner.do("ALLOC", "p", "second")
+        self.do("sync")
+        self.assertIn('"second"', subscriber.next_push()[2])
+
+    def test_the_owner_goes_on_with_a_batch_that_its_followers_had_first(self):
+        owner = self.connect(0)
+        self.do("shut")
+        owner.send("ALLOC", "p", "first")
+        self.do("waiting")
+        self.do("early")
+        seen = self.newest(1)
+        self.assertNotEqual(seen, self.newest(0))
+        subscriber = self.resumes(0, seen)
+        self.do("open")
+        self.assertEqual(pairs(owner.read())["result"], "OK")
+        owner.do("ALLOC", "p", "second")
+        self.assertIn('"second"', subscriber.next_push()[2])
+
+    def test_an_owner_whose_time_is_over_may_be_behind_the_next_one(self):
+        self.do("expire")
+        self.assertTrue(self.resumes(0, "1000000.0"))
+        self.do("renew")
+        self.assertIsNone(self.resumes(0, "1000000.0"))
+
+
 class SentinelWords(Case):
     def test_every_node_says_which_one_is_the_master(self):
         for n in range(3):

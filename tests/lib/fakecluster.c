@@ -13,6 +13,7 @@
  *     doubt           the next append of the owner is stored, and the owner does not know
  *     shut, open      appends of the owner are not answered; they are
  *     waiting         waits until an append of the owner is not answered
+ *     early           then: the others get that batch before the owner is answered
  *     stale N MS      the state of N is that old
  *
  * At the end of its input it stops all servers. */
@@ -163,6 +164,16 @@ static void sync_from(unsigned from) {
     nodes_tell();
 }
 
+/* As etcd does: a batch that is committed can reach the others first. */
+static void early(unsigned from) {
+    struct log_batch batch = fakelog_gate_wait(nodes[from].log);
+    for (unsigned i = 0; i < node_count; i++) {
+        if (i != from) {
+            assert_int_equal(fakelog_feed(nodes[i].log, &batch), TN_OK);
+        }
+    }
+}
+
 static void lose(const char *leader) {
     if (owner >= 0) {
         fakelog_owner_soon(nodes[owner].log, false, leader);
@@ -228,7 +239,9 @@ static bool obey(const char *line) {
     } else if (strcmp(line, "open\n") == 0) {
         fakelog_gate_open(log);
     } else if (strcmp(line, "waiting\n") == 0) {
-        fakelog_gate_wait(log);
+        (void)fakelog_gate_wait(log);
+    } else if (strcmp(line, "early\n") == 0) {
+        early((unsigned)owner);
     } else {
         return false;
     }

@@ -593,12 +593,14 @@ void fakelog_gate_open(struct fakelog *log) {
     flag_set(log, &log->shut, false);
 }
 
-void fakelog_gate_wait(struct fakelog *log) {
+struct log_batch fakelog_gate_wait(struct fakelog *log) {
     pthread_mutex_lock(&log->lock);
     while (!log->busy) {
         pthread_cond_wait(&log->changed, &log->lock);
     }
+    struct log_batch batch = log->pending;
     pthread_mutex_unlock(&log->lock);
+    return batch;
 }
 
 void fakelog_snapshot_gate_shut(struct fakelog *log) {

@@ -33,8 +33,8 @@ void fakelog_set_later(struct fakelog *log);
 /* While the gate is shut, appends are accepted but not answered. */
 void fakelog_gate_shut(struct fakelog *log);
 void fakelog_gate_open(struct fakelog *log);
-/* Waits until an append is at the gate. */
-void fakelog_gate_wait(struct fakelog *log);
+/* Waits until an append is at the gate. Returns its batch, which is valid until the gate is opened. */
+struct log_batch fakelog_gate_wait(struct fakelog *log);
 
 /* ---- Ownership. It is owned from the start. ---- */
 
