@@ -102,8 +102,10 @@ static const char *last_part(const char *dir) {
 
 bool backup_manifest_expected(const char *dir) {
     char path[BACKUP_PATH];
-    return is_backup_name(last_part(dir)) ||
-           (backup_path(path, dir, BACKUP_MANIFEST) && access(path, F_OK) == 0);
+    char *real = realpath(dir, NULL); /* the argument may end in a slash, or be a link */
+    bool named = is_backup_name(last_part(real != NULL ? real : dir));
+    free(real);
+    return named || (backup_path(path, dir, BACKUP_MANIFEST) && access(path, F_OK) == 0);
 }
 
 bool backup_manifest_read(const char *dir, struct backup_manifest *ret_manifest) {

@@ -319,7 +319,7 @@ class Backup(unittest.TestCase):
             else:
                 self.assertIn(old, good)
                 path.write_text(good.replace(old, new, 1))
-            for place in (self.backups, self.newest()):
+            for place in (self.backups, self.newest(), "%s/" % self.newest(), "%s/." % self.newest()):
                 self.assertIn(why, tenure("check", place, code=1))
             self.assertIn(why, tenure("restore", self.backups, self.dir / "damaged", code=1))
             shutil.rmtree(self.dir / "damaged", ignore_errors=True)
