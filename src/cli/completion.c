@@ -128,21 +128,25 @@ static void print_cases(FILE *out) {
     if (open[0] != '\0') {
         (void)fprintf(out, "        *) second='' ;;\n        esac ;;\n");
     }
-    (void)fprintf(out, "    completion) what='shell ' ;;\n"
-                       "    check | dump) what='directory ' ;;\n"
-                       "    doctor) options='--config --data --strict ' ;;\n"
-                       "    help) what='subcommand ' ;;\n"
-                       "    events) options='--after --count --follow --holder --last --pool ' ;;\n"
-                       "    export) options='--format --state ' what='pool ' ;;\n"
-                       "    history) options='--holder --pool ' what='pool ' ;;\n"
-                       "    import) options='--format --header --no-header --map --holder-type "
-                       "--scope-column --dry-run --batch --report ' what='pool ' ;;\n"
-                       "    opensynaptic) what='opensynaptic ' "
-                       "options='--pool --dry-run --derive --keep-keys --report --range ' ;;\n"
-                       "    run) options='--from --wait --holder --ttl --kill-after --meta "
-                       "--renew-command --containment -- ' ;;\n"
-                       "    top) options='--once ' ;;\n"
-                       "    esac\n");
+    (void)fprintf(out,
+                  "    backup) options='--keep --no-keys ' what='directory ' ;;\n"
+                  "    restore) options='--sensors --no-keys ' what='directory directory ' ;;\n"
+                  "    cluster) what='cluster ' ;;\n"
+                  "    completion) what='shell ' ;;\n"
+                  "    check | dump) what='directory ' ;;\n"
+                  "    doctor) options='--config --data --strict ' ;;\n"
+                  "    help) what='subcommand ' ;;\n"
+                  "    events) options='--after --count --follow --holder --last --pool ' ;;\n"
+                  "    export) options='--format --state ' what='pool ' ;;\n"
+                  "    history) options='--holder --pool ' what='pool ' ;;\n"
+                  "    import) options='--format --header --no-header --map --holder-type "
+                  "--scope-column --dry-run --batch --report ' what='pool ' ;;\n"
+                  "    opensynaptic) what='opensynaptic ' "
+                  "options='--pool --dry-run --derive --keep-keys --report --range ' ;;\n"
+                  "    run) options='--from --wait --holder --ttl --kill-after --meta "
+                  "--renew-command --containment -- ' ;;\n"
+                  "    top) options='--once ' ;;\n"
+                  "    esac\n");
 }
 
 static void print_states(FILE *out) {
@@ -193,6 +197,8 @@ static void print_values(FILE *out) {
                        "        *) printf '%%s\\n' dec hex mac ipv4 ;;\n"
                        "        esac ;;\n"
                        "    --containment) printf '%%s\\n' auto cgroup pidns none ;;\n"
+                       "    --sensors) printf '%%s\\n' on off ;;\n"
+                       "    cluster) printf '%%s\\n' status step-down close forget ;;\n"
                        "    shell) printf '%%s\\n' bash zsh ;;\n"
                        "    opensynaptic) printf '%%s\\n' import export policy ;;\n"
                        "    subcommand) printf '%%s\\n' exit-codes ");
@@ -226,7 +232,7 @@ static void print_scan(FILE *out, const char *from, const char *below, const cha
         "--key=*)\n"
         "            where+=(%s) ;;\n"
         "        --json | --set | --now | --disabled | --follow | --once | --header) ;;\n"
-        "        --no-header | --dry-run | --strict | --watch) ;;\n"
+        "        --no-header | --dry-run | --strict | --no-keys | --watch) ;;\n"
         "        --*=*) ;;\n"
         "        --*) i=$((i + 1)) ;;\n"
         "        *)\n"

@@ -103,8 +103,8 @@ class Completion(Case):
         self.assertEqual(done.returncode, code, done)
         return done.stdout.decode().splitlines(), done.stderr
 
-    def function(self, *words):
-        """What the function offers for the last word, and whether a file `hit` was made."""
+    def asked(self, *words):
+        """What the function offers for the last word."""
         script = ("source <(tenure completion bash | sed 's/--deadline 500/--deadline 60000/'); "
                   "COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _tenure; "
                   "[ ${#COMPREPLY[@]} = 0 ] || printf '%s\\n' \"${COMPREPLY[@]}\"")
@@ -112,9 +112,14 @@ class Completion(Case):
         done = subprocess.run(["bash", "-c", script, "bash", "tenure", "-p", str(self.server.port), *words],
                               timeout=PATIENCE, check=True, env={**os.environ, "PATH": path}, cwd=self.dir,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.assertEqual(os.listdir(self.dir), [], "a name was executed")
         self.assertEqual(done.stderr, b"")
         return done.stdout.decode().splitlines()
+
+    def function(self, *words):
+        """The same, and no file `hit` may be made."""
+        offered = self.asked(*words)
+        self.assertEqual(os.listdir(self.dir), [], "a name was executed")
+        return offered
 
     def test_names_are_not_executed(self):
         """The list of candidates is data: bash must not expand it."""
@@ -170,6 +175,16 @@ class Completion(Case):
         for i in range(3):
             self.assertEqual(self.ask("holder", "many-24%d" % i)[0], ["many-24%d" % i])
         self.assertEqual(self.ask("holder", "many", port=1), ([], b""))
+
+    def test_subcommands_that_are_no_commands_of_the_server(self):
+        self.assertLessEqual({"--keep", "--no-keys"}, set(self.function("backup", "--")))
+        self.assertLessEqual({"--sensors", "--no-keys"}, set(self.function("restore", "--")))
+        self.assertEqual(self.function("restore", "--no-keys", "--sensors", ""), ["on", "off"])
+        self.assertEqual(self.function("cluster", "s"), ["status", "step-down"])
+        os.mkdir(os.path.join(self.dir, "backups"))
+        self.addCleanup(os.rmdir, os.path.join(self.dir, "backups"))
+        self.assertEqual(self.asked("backup", "--keep", "2", "ba"), ["backups"])
+        self.assertEqual(self.asked("restore", "--no-keys", "backups", "ba"), ["backups"])
 
     def test_option_with_its_value_in_one_word(self):
         self.assertEqual(self.function("leases", "--holder=plain-"), ["--holder=plain-1", "--holder=plain-2"])
