@@ -54,19 +54,48 @@ static void put(struct log_line *line, const char *text) {
     line->len += len;
 }
 
+/* The control character beyond ASCII at this place of a text of valid UTF-8: one that a terminal obeys
+ * (U+009B is another form of ESC [), that ends a line, or that turns the direction of the text. 0: it
+ * is another character. */
+static uint32_t wide_control(const char *value) {
+    const uint8_t *at = (const uint8_t *)value;
+    if (at[0] == 0xc2 && at[1] < 0xa0) {
+        return at[1];
+    }
+    bool turns = at[0] == 0xe2 && at[1] == 0x80 && at[2] >= 0xa8 && at[2] <= 0xae;
+    bool isolates = at[0] == 0xe2 && at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9;
+    return turns || isolates ? 0x2000u | (at[1] & 0x3fu) << 6 | (at[2] & 0x3fu) : 0;
+}
+
+#define ESCAPED_MAX 12u
+
+/* The character at this place as it is written. Returns how many bytes of the value it has. */
+static size_t char_escape(const char *at, bool utf8, char out[ESCAPED_MAX]) {
+    unsigned char c = (unsigned char)*at;
+    uint32_t control = utf8 ? wide_control(at) : 0;
+    if (control != 0) {
+        (void)snprintf(out, ESCAPED_MAX, "\\u%04x", control);
+        return control < 0x800 ? 2 : 3;
+    }
+    if (c == '"' || c == '\\') {
+        (void)snprintf(out, ESCAPED_MAX, "\\%c", c);
+    } else if (c == '\n') {
+        (void)snprintf(out, ESCAPED_MAX, "\\n");
+    } else if (c < ' ' || c == 0x7f || (c >= 0x80 && !utf8)) {
+        (void)snprintf(out, ESCAPED_MAX, "\\u%04x", c);
+    } else {
+        out[0] = (char)c;
+        out[1] = '\0';
+    }
+    return 1;
+}
+
 static void put_escaped(struct log_line *line, const char *value) {
     bool utf8 = protocol_utf8_valid(tn_bytes_of(value, strlen(value)));
     put(line, "\"");
-    for (const char *at = value; *at != '\0' && room(line) > 16; at++) {
-        unsigned char c = (unsigned char)*at;
-        char text[8] = {(char)c, '\0'};
-        if (c == '"' || c == '\\') {
-            (void)snprintf(text, sizeof text, "\\%c", c);
-        } else if (c == '\n') {
-            (void)snprintf(text, sizeof text, "\\n");
-        } else if (c < ' ' || c == 0x7f || (c >= 0x80 && !utf8)) {
-            (void)snprintf(text, sizeof text, "\\u%04x", c);
-        }
+    for (const char *at = value; *at != '\0' && room(line) > 16;) {
+        char text[ESCAPED_MAX];
+        at += char_escape(at, utf8, text);
         put(line, text);
     }
     put(line, "\"");

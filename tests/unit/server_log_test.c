@@ -73,6 +73,24 @@ static void json_has_numbers_and_strings(void **state) {
                                 "\"tab\":\"\\u0009\\\"\"}\n");
 }
 
+/* A client without a user chooses names that failed log-ins have in the log. */
+static void what_a_terminal_obeys_is_escaped(void **state) {
+    (void)state;
+    /* U+2065 to U+206A: the four in the middle turn the direction of the text. */
+    static const char turns[] = {'\xe2', '\x81', '\xa5', '\xe2', '\x81', '\xa6', '\xe2',
+                                 '\x81', '\xa9', '\xe2', '\x81', '\xaa', '\0'};
+    /* U+2027, U+2028, U+202E, U+202F */
+    static const char ends[] = {'\xe2', '\x80', '\xa7', '\xe2', '\x80', '\xa8', '\xe2',
+                                '\x80', '\xae', '\xe2', '\x80', '\xaf', '\0'};
+    server_log("x", "esc=%s csi=%s", "\x1b[2J", "\xc2\x9b[2J");
+    assert_string_equal(line(), "event=x esc=\"\\u001b[2J\" csi=\"\\u009b[2J\"\n");
+    server_log("x", "a=%s", "\xc2\x80\xc2\x9f\xc2\xa0\xc3\x80");
+    assert_string_equal(line(), "event=x a=\"\\u0080\\u009f\xc2\xa0\xc3\x80\"\n");
+    server_log("x", "a=%s b=%s", ends, turns);
+    assert_string_equal(line(), "event=x a=\"\xe2\x80\xa7\\u2028\\u202e\xe2\x80\xaf\" "
+                                "b=\"\xe2\x81\xa5\\u2066\\u2069\xe2\x81\xaa\"\n");
+}
+
 static void the_time_comes_first(void **state) {
     (void)state;
     server_log_setup(&clock_at, false);
@@ -112,6 +130,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_line_is_pairs_and_quotes_where_it_must, capture, restore),
         cmocka_unit_test_setup_teardown(json_has_numbers_and_strings, capture, restore),
+        cmocka_unit_test_setup_teardown(what_a_terminal_obeys_is_escaped, capture, restore),
         cmocka_unit_test_setup_teardown(the_time_comes_first, capture, restore),
         cmocka_unit_test_setup_teardown(the_lines_of_others_are_read_and_written_again, capture,
                                         restore),
