@@ -130,6 +130,22 @@ class DoctorTest(unittest.TestCase):
         self.expect(self.doctor("--amqp-password-file", self.dir + "/none", code=1), "problem",
                     "secrets", "No such file")
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, which reads what the server's user cannot")
+    def test_files_that_the_user_of_the_server_cannot_read(self):
+        os.chmod(self.dir, 0o755)
+        os.mkdir(self.data, 0o700)
+        os.chown(self.data, 65534, -1)
+        config = self.write("conf", "[server]\nslow_seconds = 30\n")
+        key = self.write("key", "x\n")
+        found = self.doctor("--config", config, "--amqp-password-file", key, code=1)
+        for what in ("config " + config, "amqp_password_file " + key):
+            self.expect(found, "problem", "secrets", what + " cannot be read by nobody, the user of the server; chgrp ")
+        for path in (config, key):
+            os.chown(path, 65534, -1)
+        self.doctor("--config", config, "--amqp-password-file", key)
+        os.chmod(self.dir, 0o700)  # the way there counts, too
+        self.expect(self.doctor("--config", config, code=1), "problem", "secrets", "cannot be read by nobody")
+
     def test_mistakes_in_the_configuration(self):
         config = self.write("conf", "[server]\nlisten = nowhere\nfrob = 1\n")
         found = self.doctor("--config", config, code=1)
