@@ -207,17 +207,21 @@ func (h *Held) keep() {
 	}
 }
 
-// limit is the timeout of a request: it does not matter beyond the lease.
-func (h *Held) limit() (context.Context, context.CancelFunc) {
-	timeout := h.client.timeout
+// patience is the time for an answer: a connection that has silently died must leave time for another one.
+func (h *Held) patience() time.Duration {
 	if left, limited := h.Remaining(); limited {
-		timeout = atMost(timeout, left)
+		return atMost(h.client.timeout, left/2)
 	}
-	return context.WithTimeout(h.life, timeout)
+	return h.client.timeout
+}
+
+// limit is the context of a request.
+func (h *Held) limit() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(h.life, h.patience())
 }
 
 func (h *Held) keepConnected(node *address, delay *pause) error {
-	conn, err := open(h.life, node, h.client.name, h.client.timeout, h.told)
+	conn, err := open(h.life, node, h.client.name, h.patience(), h.told)
 	if err != nil {
 		return err
 	}

@@ -2559,9 +2559,14 @@ class Held:
         left = self.remaining()
         return max(seconds if left is None else min(seconds, left), 0.001)
 
+    def _patience(self, seconds: float) -> float:
+        """For an answer: a connection that has silently died must leave time for another one."""
+        left = self.remaining()
+        return seconds if left is None else max(min(seconds, left / 2), 0.001)
+
     def _keep_connected(self, pause: _Pause) -> None:
         self._at = address = self._client._address
-        connection = Connection(replace(address, timeout=self._at_most(address.timeout)))
+        connection = Connection(replace(address, timeout=self._patience(address.timeout)))
         with connection:
             self._connection = connection
             news = Subscription(connection)
@@ -2586,7 +2591,7 @@ class Held:
         if renews:
             requests.insert(0, _Request(["TOUCH", token.lease, token.epoch,
                                          *_optional(ttl=self._ttl)]))
-        answers = connection.exchange(requests, self._at_most(self._client.timeout))
+        answers = connection.exchange(requests, self._patience(self._client.timeout))
         for answer in answers:
             if isinstance(answer, ResultError):
                 raise answer

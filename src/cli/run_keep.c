@@ -271,7 +271,9 @@ bool cli_run_keep_start(const struct cli_run_lease *lease, const struct cli_clie
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return false;
     }
-    uint64_t attempt = lease->ttl_ms / 3;
+    /* A connection may die without a word. A renewal that begins at a third of the ttl and gets no
+     * answer must leave time for another one on a new connection before the command has to end. */
+    uint64_t attempt = lease->ttl_ms / 6;
     keep->lease = *lease;
     keep->settings = *lease->settings;
     keep->settings.timeout_ms = attempt > ATTEMPT_MIN_MS ? attempt : ATTEMPT_MIN_MS;

@@ -194,6 +194,8 @@ class Run:
                 self.proxy.cut()
         elif words == "proxy cut":
             self.proxy.cut()
+        elif words == "proxy hush":
+            self.proxy.hush()
         elif words.startswith("cluster lead"):
             number = int(words.split()[2])
             self.cluster.do("lead", number)

@@ -22,6 +22,7 @@ class Proxy:
         self.server = server
         self.swallow = False  # requests pass, replies are dropped
         self.swallowed = 0
+        self.silent = set()  # ends at the server of connections that stay open and bring no more replies
         self.refuse = False  # connections are closed at once
         self.pairs = []
         self.lock = threading.Lock()
@@ -59,7 +60,7 @@ class Proxy:
                 data = source.recv(65536)
                 if not data:
                     break
-                if back and self.swallow:
+                if back and (self.swallow or source in self.silent):
                     self.swallowed += 1
                 else:
                     target.sendall(data)
@@ -75,6 +76,11 @@ class Proxy:
                 s.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+
+    def hush(self):
+        """All connections of now become silent, as if a machine on the way had lost its power; later ones work."""
+        with self.lock:
+            self.silent |= {outer for _, outer in self.pairs}
 
     def cut(self):
         with self.lock:

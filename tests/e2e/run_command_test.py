@@ -13,6 +13,7 @@ import threading
 import unittest
 
 from harness import PATIENCE, text_of, until
+from pyclient import Proxy
 from runs import TENURE, Run, RunCase, children_of, state_of
 
 NOT_ACQUIRED, LOST, UNPROVEN = 121, 122, 123
@@ -660,6 +661,27 @@ class WithoutServer(RunCase):
         self.server.start()
         before = self.leases()[0]["last_seen"]
         until(lambda: self.leases()[0]["last_seen"] != before, "a renewal")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.end()[0], 0)
+        self.assertEqual(self.leases(), [])
+
+    def test_a_connection_that_falls_silent_is_replaced_in_time(self):
+        """The server serves others all the while: a machine between was switched off."""
+        proxy = Proxy(self.server)
+        self.addCleanup(proxy.close)
+        self.witness.forget()
+        run = Run(proxy.port, "--from", "one", "--ttl", "20", "--", *self.witness.command())
+        self.addCleanup(run.remove)
+        until(self.witness.is_held, "the witness")
+        until(lambda: self.leases()[0]["last_seen"] != self.leases()[0]["created"], "the renewal at the start")
+        proxy.hush()
+        until(lambda: proxy.swallowed > 0, "a renewal without an answer")
+        before = self.leases()[0]["last_seen"]
+
+        def renewed():
+            self.assertIsNone(run.process.poll(), "the command was ended")
+            return self.leases()[0]["last_seen"] != before
+        until(renewed, "a renewal on another connection")
         run.signal(signal.SIGTERM)
         self.assertEqual(run.end()[0], 0)
         self.assertEqual(self.leases(), [])

@@ -177,6 +177,13 @@ export class Held {
     return Math.max(Math.min(seconds, this.remaining() ?? seconds), 0.001);
   }
 
+  /** For an answer: a connection that has silently died must leave time for another one. */
+  #patience() {
+    const left = this.remaining();
+    const { timeout } = this.#client;
+    return left === null ? timeout : Math.max(Math.min(timeout, left / 2), 0.001);
+  }
+
   /** @param {number} seconds */
   async #sleep(seconds) {
     if (this.#stopped || this.lost) return;
@@ -194,7 +201,7 @@ export class Held {
    * @param {Pause} pause
    */
   async #keepConnected(address, pause) {
-    const connection = await Connection.open(address, this.#atMost(this.#client.timeout));
+    const connection = await Connection.open(address, this.#patience());
     this.#connection = connection;
     connection.onBroken = () => this.#wake();
     connection.onPush = (items) => this.#news(items);
@@ -240,7 +247,7 @@ export class Held {
     const asked = boottime();
     const { lease, epoch } = this.grant;
     const renews = this.#renewAt !== null && asked >= this.#renewAt;
-    const timeout = this.#atMost(this.#client.timeout);
+    const timeout = this.#patience();
     const ttl = this.#ttl === undefined ? [] : ["TTL", this.#ttl];
     const answers = await Promise.all([
       ...(renews ? [connection.request(["TOUCH", lease, epoch, ...ttl], timeout)] : []),
