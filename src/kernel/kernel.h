@@ -214,9 +214,11 @@ void kernel_image_abandon(struct kernel *kernel);
 /* Versions of the records in an image. Raise KERNEL_STATE_VERSION with every appended field or
  * table. Raise KERNEL_STATE_READER to the same number if an older program must not drop the
  * appended data: it is the oldest version that can read these images, and each image contains it.
- * Version 4 is that of 0.1.0. */
-#define KERNEL_STATE_VERSION 9u
-#define KERNEL_STATE_READER 9u
+ * Raise both with KERNEL_EDITION, too: a program without the edition can read neither the images nor the log. In a
+ * cluster it stops following at the first head of a newer state version, and says why; with the same
+ * version it would halt at the command that raises the edition. Version 4 is that of 0.1.0. */
+#define KERNEL_STATE_VERSION 10u
+#define KERNEL_STATE_READER 10u
 #define KERNEL_STATE_OLDEST 4u
 
 /* Loads an image into a new kernel: first the version of its writer, unless it is the current one;

@@ -129,6 +129,18 @@ static void a_log_of_the_first_release_is_replayed_by_its_own_rules(void **state
     kit_close(&kit);
 }
 
+/* Otherwise an older node of a cluster follows the newer owner up to the command that raises the edition, and halts. */
+static void an_edition_has_a_state_version_that_older_programs_do_not_read(void **state) {
+    static const uint32_t versions[] = {4, 5, 9, 10};
+    (void)state;
+    assert_int_equal(sizeof versions / sizeof versions[0], KERNEL_EDITION + 1);
+    for (unsigned edition = 1; edition <= KERNEL_EDITION; edition++) {
+        assert_true(versions[edition] > versions[edition - 1]);
+    }
+    assert_true(KERNEL_STATE_VERSION >= versions[KERNEL_EDITION]);
+    assert_true(KERNEL_STATE_READER >= versions[KERNEL_EDITION]);
+}
+
 static void edition_set(struct kit *kit, uint32_t fields, uint32_t edition) {
     struct kernel_command limits = kit_command(KERNEL_VERB_LIMITS);
     limits.fields = KERNEL_F_LIMITS | fields;
@@ -182,6 +194,7 @@ int main(void) {
         cmocka_unit_test(a_table_of_a_newer_version_is_dropped),
         cmocka_unit_test(a_record_shorter_than_in_the_first_release_is_refused),
         cmocka_unit_test(a_log_of_the_first_release_is_replayed_by_its_own_rules),
+        cmocka_unit_test(an_edition_has_a_state_version_that_older_programs_do_not_read),
         cmocka_unit_test(new_rules_hold_from_the_edition_that_brings_them),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
