@@ -16,8 +16,6 @@
  * `--sustained`: only the first of them, for profiles. */
 #include "bench.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,6 +25,7 @@
 #include "etcd/etcd_client.h"
 #include "etcd/wait.h"
 #include "lib/load.h"
+#include "lib/loopback.h"
 #include "lib/process.h"
 #include "lib/script_tenure.h"
 #include "lib/words.h"
@@ -72,15 +71,14 @@ static double part_of(double *values, unsigned count, double part) {
 static bool ask(uint16_t port, const char *line, char *reply, size_t capacity) {
     char request[256];
     size_t request_len = words_split(line, request);
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(port),
-                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     struct timeval patience = {.tv_usec = 500000};
-    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    (void)setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     ssize_t len = -1;
-    if (connect(s, (const struct sockaddr *)&address, sizeof address) == 0 &&
-        send(s, request, request_len, MSG_NOSIGNAL) == (ssize_t)request_len) {
+    int s = loopback_connect(port);
+    if (s < 0) {
+        return false;
+    }
+    (void)setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (send(s, request, request_len, MSG_NOSIGNAL) == (ssize_t)request_len) {
         len = recv(s, reply, capacity - 1, 0);
     }
     close(s);

@@ -14,8 +14,6 @@
 #include "bench.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -23,6 +21,7 @@
 
 #include "lib/disk.h"
 #include "lib/load.h"
+#include "lib/loopback.h"
 #include "lib/pollers.h"
 #include "lib/process.h"
 #include "lib/words.h"
@@ -214,13 +213,8 @@ static bool line_reply(const void *ctx, struct load_lane *lane, const struct loa
 }
 
 static int connect_to(uint16_t port) {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(port),
-                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    int one = 1;
-    int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (made < 0 || connect(made, (const struct sockaddr *)&address, sizeof address) != 0 ||
-        setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) {
+    int made = loopback_connect(port);
+    if (made < 0) {
         die("cannot connect", strerror(errno));
     }
     return made;

@@ -2,10 +2,7 @@
  * a read and a write, no allocation, and replies parsed where they were received. */
 #include "load.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +12,7 @@
 #include <unistd.h>
 
 #include "../bench.h"
+#include "loopback.h"
 
 #define IN_BYTES (64u * 1024u)
 #define EVENTS 256
@@ -315,13 +313,8 @@ void load_turn_at_rate(struct load *load, uint64_t ns, double rate,
 /* ---- Opening and closing ---- */
 
 static int connect_to(uint16_t port) {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(port),
-                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    int one = 1;
-    int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (made < 0 || connect(made, (const struct sockaddr *)&address, sizeof address) != 0 ||
-        setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) {
+    int made = loopback_connect(port);
+    if (made < 0) {
         die("cannot connect");
     }
     return made;

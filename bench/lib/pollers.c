@@ -2,8 +2,6 @@
 #include "pollers.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,6 +12,7 @@
 
 #include "../bench.h"
 #include "load.h"
+#include "loopback.h"
 #include "words.h"
 
 struct poller {
@@ -36,13 +35,8 @@ static _Noreturn void die(const char *what) {
 }
 
 static int connect_to(uint16_t port) {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(port),
-                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    int one = 1;
-    int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (made < 0 || connect(made, (const struct sockaddr *)&address, sizeof address) != 0 ||
-        setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) {
+    int made = loopback_connect(port);
+    if (made < 0) {
         die("cannot connect");
     }
     return made;

@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "loopback.h"
+
 #define PATH_BYTES 512
 
 static char build[256]; /* directory of this program's build */
@@ -169,13 +171,12 @@ uint16_t process_port_free(void) {
 }
 
 static bool answers(uint16_t port) {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(port),
-                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool connected = connect(probe, (const struct sockaddr *)&address, sizeof address) == 0;
+    int probe = loopback_connect(port);
+    if (probe < 0) {
+        return false;
+    }
     close(probe);
-    return connected;
+    return true;
 }
 
 /* No rewriting of the log behind our back: that only helps it. */
