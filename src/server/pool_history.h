@@ -16,7 +16,7 @@
 
 #define HISTORY_MINUTES 1440u
 #define HISTORY_HOURS 720u
-#define HISTORY_POOLS 512u
+#define HISTORY_POOLS 1024u
 
 /* One sample of a pool. Counts are capped at UINT32_MAX. */
 struct history_sample {
@@ -33,7 +33,7 @@ struct history_sample {
 
 #define HISTORY_BYTES \
     ((size_t)HISTORY_POOLS * (HISTORY_MINUTES + HISTORY_HOURS) * sizeof(struct history_sample))
-_Static_assert(HISTORY_BYTES <= 80u * 1000u * 1000u, "docs/security.md says 80 MB");
+_Static_assert(HISTORY_BYTES <= 160u * 1000u * 1000u, "docs/security.md says 160 MB");
 
 struct history_ring {
     struct history_sample *of;

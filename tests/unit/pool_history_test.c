@@ -139,14 +139,14 @@ static void pools_come_before_scopes_and_dropped_ones_make_room(void **state) {
     sample(kit, MINUTE);
     assert_int_equal(kit->history.count, HISTORY_POOLS);
     assert_non_null(find(kit, "net"));
-    assert_null(find(kit, "net@scope-1023"));
+    assert_null(find(kit, "net@scope-2047"));
     add(kit, "net", 2, 3);
-    add(kit, "net@scope-1023", 1, 1);
+    add(kit, "net@scope-2047", 1, 1);
     sample(kit, 2 * MINUTE);
     assert_int_equal(kit->history.count, 2);
     assert_int_equal(find(kit, "net")->minutes.count, 2);
     assert_int_equal(nth(&find(kit, "net")->minutes, 1)->given, 2);
-    assert_int_equal(find(kit, "net@scope-1023")->minutes.count, 1);
+    assert_int_equal(find(kit, "net@scope-2047")->minutes.count, 1);
 }
 
 int main(void) {
