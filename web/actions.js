@@ -1,6 +1,6 @@
 // The actions of the page: each with its text, its command and its request.
 import {pathOf} from "./api.js";
-import {count, usedOf} from "./show.js";
+import {count, numberOf, usedOf} from "./show.js";
 
 const REASON = {name: "reason", label: "Reason, for the history", hint: "optional"};
 
@@ -14,6 +14,13 @@ function options(fields) {
     value === true ? ["--" + name] : ["--" + name.replaceAll("_", "-"), value]);
 }
 
+// The reason, for the command line and for a request.
+const because = (v) => options({reason: v.reason});
+const said = (v) => v.reason ? {reason: v.reason} : undefined;
+
+// A request about the lease.
+const post = (lease, verb, body) => ({method: "POST", path: pathOf("leases", lease.lease, verb), body});
+
 const KINDS = {numbers: {}, "IPv4 addresses": {format: "ipv4"}, "MAC addresses": {format: "mac"}, "hexadecimal numbers": {format: "hex"},
   "named members (a set)": null};
 
@@ -21,6 +28,12 @@ function policyOf(v) {
   const kind = KINDS[v.kind];
   return given({...(kind || {}), lease: v.lease, exclude: v.exclude, cooldown: v.cooldown, max_per_holder: v.max_per_holder,
     sticky: v.sticky && "yes", scoped: v.scoped && "yes", strategy: v.strategy === "lowest" ? "" : v.strategy, reason: v.reason});
+}
+
+// How many values the range has; 0: it is no range yet.
+function sizeOf(v) {
+  const [first, last] = [v.first, v.last].map((text) => numberOf(text, KINDS[v.kind].format || "dec"));
+  return first !== null && last !== null && last >= first ? last - first + 1n : 0;
 }
 
 export const createPool = () => ({
@@ -41,7 +54,7 @@ export const createPool = () => ({
   ],
   what: (v) => (v.scoped ? "A template " : "A pool ") + (v.pool || "…") + (KINDS[v.kind] === null
     ? " of named members is made; it has none yet: add them next." : " of the values " + (v.first || "…") + " to "
-      + (v.last || "…") + " is made.") + (v.scoped ? " The first use of " + (v.pool || "…") + "@SCOPE makes a pool of its own." : ""),
+      + (v.last || "…") + (sizeOf(v) ? ", " + count(sizeOf(v)) + " in all," : "") + " is made.") + (v.scoped ? " The first use of " + (v.pool || "…") + "@SCOPE makes a pool of its own." : ""),
   command: (v) => {
     const {reason, ...policy} = policyOf(v);
     return ["pool", "create", v.pool || "NAME", ...(KINDS[v.kind] === null ? ["set"] : ["range", v.first || "FIRST", v.last || "LAST"]),
@@ -87,12 +100,12 @@ export const alterPool = (pool) => ({
   command: (v) => {
     const {range, ...changed} = changes(pool, v);
     return ["pool", "alter", pool.pool, ...(range === undefined ? [] : ["range", ...spansOf(range)]), ...Object.entries(changed).flat(),
-      ...options({reason: v.reason})];
+      ...because(v)];
   },
   request: (v) => {
     const {range, ...changed} = changes(pool, v);
     return {method: "PATCH", path: pathOf("pools", pool.pool), body: {...(range === undefined ? {} : {range: spansOf(range)}), ...changed,
-      ...given({reason: v.reason})}};
+      ...said(v)}};
   },
 });
 
@@ -107,35 +120,22 @@ export const dropPool = (pool) => ({
   fields: [REASON],
   what: () => "The pool " + pool.pool + " goes with its policy. The server refuses while any of its values is "
     + "in use: now " + count(usedOf(pool)) + ".",
-  command: (v) => ["pool", "drop", pool.pool, ...options({reason: v.reason})],
-  request: (v) => ({method: "DELETE", path: pathOf("pools", pool.pool), body: v.reason ? given({reason: v.reason}) : undefined}),
+  command: (v) => ["pool", "drop", pool.pool, ...because(v)],
+  request: (v) => ({method: "DELETE", path: pathOf("pools", pool.pool), body: said(v)}),
 });
 
-export const addMembers = (pool) => ({
-  title: "Add members",
+const members = (title, verb, method, what) => (pool) => ({
+  title,
+  danger: method === "DELETE",
   fields: [{name: "members", label: "Names, separated by blanks", required: true}, REASON],
-  what: (v) => count(words(v.members).length) + " members join the set " + pool.pool + ".",
-  command: (v) => ["pool", "add", pool.pool, ...words(v.members), ...options({reason: v.reason})],
-  request: (v) => ({
-    method: "POST",
-    path: pathOf("pools", pool.pool, "resources"),
-    body: {names: words(v.members), ...given({reason: v.reason})},
-  }),
+  what: (v) => count(words(v.members).length) + " members " + what.replace("SET", pool.pool),
+  command: (v) => ["pool", verb, pool.pool, ...words(v.members), ...because(v)],
+  request: (v) => ({method, path: pathOf("pools", pool.pool, "resources"), body: {names: words(v.members), ...said(v)}}),
 });
 
-export const removeMembers = (pool) => ({
-  title: "Remove members",
-  danger: true,
-  fields: [{name: "members", label: "Names, separated by blanks", required: true}, REASON],
-  what: (v) => count(words(v.members).length) + " members leave the set " + pool.pool
-    + "; the server refuses while one of them is in use.",
-  command: (v) => ["pool", "remove", pool.pool, ...words(v.members), ...options({reason: v.reason})],
-  request: (v) => ({
-    method: "DELETE",
-    path: pathOf("pools", pool.pool, "resources"),
-    body: {names: words(v.members), ...given({reason: v.reason})},
-  }),
-});
+export const addMembers = members("Add members", "add", "POST", "join the set SET.");
+export const removeMembers = members("Remove members", "remove", "DELETE",
+  "leave the set SET; the server refuses while one of them is in use.");
 
 function words(text) {
   return (text || "").split(/\s+/).filter((word) => word !== "");
@@ -156,7 +156,7 @@ export const revokeLease = (lease) => ({
       ? "Its values stay blocked until it acknowledges, or you reclaim the lease."
       : "Its values are free after " + v.after + ", or earlier if it acknowledges."),
   command: (v) => ["revoke", lease.lease, ...options({after: v.after, reason: v.reason})],
-  request: (v) => ({method: "POST", path: pathOf("leases", lease.lease, "revoke"), body: given(v)}),
+  request: (v) => post(lease, "revoke", given(v)),
 });
 
 export const reclaimLease = (lease) => ({
@@ -165,8 +165,8 @@ export const reclaimLease = (lease) => ({
   fields: [REASON],
   what: () => "The revoked lease of " + lease.holder + " ends without its acknowledgment, and " + valuesOf(lease)
     + " can be given to others. Do it only if you know that the holder has stopped.",
-  command: (v) => ["reclaim", lease.lease, ...options({reason: v.reason})],
-  request: (v) => ({method: "POST", path: pathOf("leases", lease.lease, "reclaim"), body: given(v)}),
+  command: (v) => ["reclaim", lease.lease, ...because(v)],
+  request: (v) => post(lease, "reclaim", given(v)),
 });
 
 export const releaseLease = (lease) => ({
@@ -176,11 +176,7 @@ export const releaseLease = (lease) => ({
   what: (v) => "The lease ends as if " + lease.holder + " had released it" + (v.now ? "."
     : "; a sticky pool keeps the value for it for a while."),
   command: (v) => ["release", lease.lease, lease.holder, lease.epoch, ...options({now: v.now, reason: v.reason})],
-  request: (v) => ({
-    method: "POST",
-    path: pathOf("leases", lease.lease, "release"),
-    body: {holder: lease.holder, epoch: lease.epoch, ...given(v)},
-  }),
+  request: (v) => post(lease, "release", {holder: lease.holder, epoch: lease.epoch, ...given(v)}),
 });
 
 export const rekeyLease = (lease) => ({
@@ -188,12 +184,8 @@ export const rekeyLease = (lease) => ({
   fields: [{name: "holder", label: "New holder", required: true}, REASON],
   what: (v) => (v.holder || "…") + " holds " + valuesOf(lease) + " from now on; the token of " + lease.holder
     + " stops verifying.",
-  command: (v) => ["rekey", lease.lease, lease.epoch, v.holder || "HOLDER", ...options({reason: v.reason})],
-  request: (v) => ({
-    method: "POST",
-    path: pathOf("leases", lease.lease, "rekey"),
-    body: {epoch: lease.epoch, ...given(v)},
-  }),
+  command: (v) => ["rekey", lease.lease, lease.epoch, v.holder || "HOLDER", ...because(v)],
+  request: (v) => post(lease, "rekey", {epoch: lease.epoch, ...given(v)}),
 });
 
 export const disownHolder = (holder, leases) => ({
@@ -232,7 +224,7 @@ export const sensorAdd = () => ({
   what: (v) => "The sensor " + (v.ref || "…") + " is defined. The server runs its program while an enabled rule wants "
     + (v.trigger || "…") + ".",
   command: (v) => ["sensor", "set", v.ref || "NAME", v.trigger || "TRIGGER", JSON.stringify({command: words(v.program)}),
-    ...options({reason: v.reason})],
+    ...because(v)],
   request: (v) => ({
     method: "PUT",
     path: pathOf("sensors", v.ref || "NAME"),
@@ -257,8 +249,8 @@ export const sensorDelete = (ref, status) => ({
   danger: true,
   fields: [REASON],
   what: () => "The sensor " + ref + " is forgotten" + (status.pid ? ", and its run is stopped." : ".") + " Its rules stay.",
-  command: (v) => ["sensor", "delete", ref, ...options({reason: v.reason})],
-  request: (v) => ({method: "DELETE", path: pathOf("sensors", ref), body: v.reason ? given({reason: v.reason}) : undefined}),
+  command: (v) => ["sensor", "delete", ref, ...because(v)],
+  request: (v) => ({method: "DELETE", path: pathOf("sensors", ref), body: said(v)}),
 });
 
 export const ruleAct = (id, verb) => ({
@@ -276,6 +268,6 @@ export const ruleAdd = (trigger, id) => ({
   fields: [{name: "id", label: id ? "Id of a rule that wants it" : "Id", value: id, required: true}, {name: "trigger", label: "Trigger", value: trigger, required: true},
     REASON],
   what: (v) => "The rule " + (v.id || "…") + " wants " + (v.trigger || "…") + ": a sensor of this trigger starts.",
-  command: (v) => ["rule", "set", v.id || "ID", v.trigger || "TRIGGER", ...options({reason: v.reason})],
+  command: (v) => ["rule", "set", v.id || "ID", v.trigger || "TRIGGER", ...because(v)],
   request: (v) => ({method: "PUT", path: pathOf("rules", v.id || "ID"), body: given({trigger: v.trigger, reason: v.reason})}),
 });

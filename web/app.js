@@ -38,11 +38,7 @@ function partsOf(hash) {
 function mark() {
   const under = {pool: "pools", value: "pools", sensor: "sensors"};
   for (const a of document.querySelectorAll("nav a")) {
-    if (a.dataset.view === (under[view] || view)) {
-      a.setAttribute("aria-current", "page");
-    } else {
-      a.removeAttribute("aria-current");
-    }
+    a.ariaCurrent = a.dataset.view === (under[view] || view) ? "page" : null;
   }
 }
 
@@ -126,6 +122,17 @@ function failed(error) {
   }
 }
 
+const SHOW = {
+  pools: () => [showPools()],
+  pool: (still) => [showPool(of, still), showPoolLeases(of, still)],
+  lease: (still) => [showLease(of, still)],
+  value: (still) => [showValue(of, value, still)],
+  holder: (still) => [showHolder(of, still)],
+  sensors: () => [showSensors()],
+  sensor: (still) => [showSensor(of, still)],
+  health: (still) => [showHealthView(still)],
+};
+
 let refreshing = false;
 let again = false;
 
@@ -136,27 +143,10 @@ async function refresh() {
   }
   refreshing = true;
   again = false;
-  const jobs = [showHealth(), showMe()];
   const before = location.hash;
   const still = () => location.hash === before;
-  if (view === "pools") {
-    jobs.push(showPools());
-  } else if (view === "pool") {
-    jobs.push(showPool(of, still), showPoolLeases(of, still));
-  } else if (view === "lease") {
-    jobs.push(showLease(of, still));
-  } else if (view === "value") {
-    jobs.push(showValue(of, value, still));
-  } else if (view === "holder") {
-    jobs.push(showHolder(of, still));
-  } else if (view === "sensors") {
-    jobs.push(showSensors());
-  } else if (view === "sensor") {
-    jobs.push(showSensor(of, still));
-  } else if (view === "health") {
-    jobs.push(showHealthView(still));
-  }
-  for (const result of await Promise.allSettled(jobs)) {
+  const show = SHOW[view] || (() => []);
+  for (const result of await Promise.allSettled([showHealth(), showMe(), ...show(still)])) {
     if (result.status === "rejected") {
       failed(result.reason);
     }
@@ -172,7 +162,7 @@ async function refresh() {
 
 // Moves through the visible rows of the tables, by their links.
 function rowsWalk(step) {
-  const links = [...document.querySelectorAll("main tbody th a, main .found a")].filter((a) => a.getClientRects().length > 0);
+  const links = [...document.querySelectorAll("main tbody th a")].filter((a) => a.getClientRects().length > 0);
   const at = links.indexOf(document.activeElement);
   const next = links[at < 0 ? (step > 0 ? 0 : links.length - 1) : at + step];
   if (next) {
@@ -211,38 +201,20 @@ function start() {
     clearTimeout(filtering);
     filtering = setTimeout(refresh, TYPING_MS);
   });
-  $("pools-more").addEventListener("click", () => {
-    showMorePools();
+  const on = (id, kind, call) => $(id).addEventListener(kind, () => {
+    call();
     refresh();
   });
-  $("lease-state").addEventListener("change", () => {
-    firstPage();
-    refresh();
-  });
-  $("leases-first").addEventListener("click", () => {
-    firstPage();
-    refresh();
-  });
-  $("leases-next").addEventListener("click", () => {
-    nextPage();
-    refresh();
-  });
+  on("pools-more", "click", showMorePools);
+  on("lease-state", "change", firstPage);
+  on("leases-first", "click", firstPage);
+  on("leases-next", "click", nextPage);
+  on("history-step", "change", historyForget);
+  on("map-before", "click", () => mapTurn(-1));
+  on("map-next", "click", () => mapTurn(1));
+  on("holder-more", "click", moreOfHolder);
   $("find-next").addEventListener("click", () => findMore().catch(failed));
-  $("history-step").addEventListener("change", () => {
-    historyForget();
-    refresh();
-  });
-  for (const [id, step] of [["map-before", -1], ["map-next", 1]]) {
-    $(id).addEventListener("click", () => {
-      mapTurn(step);
-      refresh();
-    });
-  }
   $("history-save").addEventListener("click", () => historySave(of).catch(failed));
-  $("holder-more").addEventListener("click", () => {
-    moreOfHolder();
-    refresh();
-  });
   history.replaceState({visit: here}, "");
   addEventListener("hashchange", moved);
   setInterval(() => document.hidden || timesTick(), TICK_MS);

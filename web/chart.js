@@ -168,7 +168,7 @@ export function chartShow(box, chart) {
   const figure = element("figure", "chart");
   figure.append(element("figcaption", "", chart.title));
   if (chart.times.length < 2) {
-    figure.append(element("p", "dim", "No history yet: the server takes a sample each minute."));
+    figure.append(element("p", "dim", "No history yet."));
     box.replaceChildren(figure);
     return;
   }

@@ -7,7 +7,7 @@ const EVENTS_BEFORE = 50; // shown at the beginning
 const EVENT_VALUES = 3; // shown of an event about many values
 const LIFE_PAGES = 8; // pages that one search of a life requests; the next search continues
 const LIFE_STEP = 2000; // log positions that the first search goes back; each later one goes back further
-const LIFE_LINES = 100;
+const LIFE_LINES = 100; // and as many more at each request
 const PAGES = 40; // pages of other searches
 const RETRY_MS = 3000;
 const KINDS = ["lease.reserved", "lease.active", "lease.returned", "lease.offline", "lease.rekeyed",
@@ -40,6 +40,7 @@ function valuesOf({values = [], pools = []}) {
 
 function eventLine(kind, event) {
   const line = element("li");
+  line.position = Number(event.id.split(".")[0]);
   line.append(timeOf(event.time), " ", element("span", "dim", moment(event.time)), " ",
     element("span", "kind" + (ENDS.has(kind) ? " end" : ""), kind), " ");
   if (event.lease) {
@@ -92,6 +93,7 @@ export function eventsFilter(query, opened) {
 
 function filtersCount() {
   const n = Object.keys(filters()).length;
+  $("events").classList.toggle("filtered", n > 0);
   setText($("event-filtered"), n === 0 ? "Filter" : "Filter (" + n + ")");
 }
 
@@ -148,14 +150,16 @@ export function eventsStop() {
   }
 }
 
+function pauseSet(now) {
+  paused = now;
+  $("event-pause").setAttribute("aria-pressed", String(paused));
+  setText($("event-pause"), paused ? "Resume" : "Pause");
+}
+
 export async function eventsOpen() {
   eventsStop();
   last = null;
-  if (paused) { // another view of the past: what it shows is looked up once
-    paused = false;
-    $("event-pause").setAttribute("aria-pressed", "false");
-    setText($("event-pause"), "Pause");
-  }
+  pauseSet(false); // another view of the past: what it shows is looked up once
   await eventsGoOn();
 }
 
@@ -213,9 +217,7 @@ async function eventsListen(filter, mine) {
 
 // After a pause, the events of the time in between are shown: none is skipped.
 export function eventsPause() {
-  paused = !paused;
-  $("event-pause").setAttribute("aria-pressed", String(paused));
-  setText($("event-pause"), paused ? "Resume" : "Pause");
+  pauseSet(!paused);
   setText($("event-note"), paused ? "paused" : "");
   eventsStop();
   eventsGoOn();
@@ -291,7 +293,7 @@ export function showLife(id, filter, still, birth, wanted = () => true) {
   if (known && known.key === key && known.looking) {
     return;
   }
-  const life = known && known.key === key ? known : {key, next: null, step: LIFE_STEP, found: 0, wanted};
+  const life = known && known.key === key ? known : {key, next: null, step: LIFE_STEP, found: 0, most: LIFE_LINES, wanted};
   life.looking = true;
   lives.set(id, life);
   lifeLook(id, life, filter, () => still() && lives.get(id) === life, birth || 0).catch(() => {}).finally(() => {
@@ -330,7 +332,7 @@ async function lifeLook(id, life, filter, still, birth) {
       events.filter(life.wanted).forEach((event) => list.prepend(eventLine(event.kind, event)));
     }
   }
-  while (still() && life.low > life.oldest && life.found < LIFE_LINES && budget.pages > 0) {
+  while (still() && life.low > life.oldest && life.found < life.most && budget.pages > 0) {
     const low = Math.max(life.low - life.step, life.oldest);
     const {events, whole} = await windowOf(filter, low, life.low, budget, life.wanted);
     if (!whole) {
@@ -350,17 +352,24 @@ async function lifeLook(id, life, filter, still, birth) {
 }
 
 function lifeNote(list, life) {
-  const more = life.low > life.oldest && life.found < LIFE_LINES;
+  const full = life.found >= life.most;
+  const more = life.low > life.oldest && !full;
   for (const note of list.querySelectorAll(".life-note")) {
     note.remove();
   }
-  while (list.children.length > LIFE_LINES) {
+  while (list.children.length > life.most + LIFE_LINES || (list.lastChild && list.lastChild.position === life.low)) {
+    life.low = list.lastChild.position; // the page was open for long: older ones are looked for again
     list.lastChild.remove();
+    life.found = list.children.length;
   }
-  const text = more ? "Looking further back …" : list.children.length === 0 ? "No retained event is about it."
-    : list.children.length >= LIFE_LINES ? "Older events: see Events." : "";
-  if (text) {
-    list.append(element("li", "dim life-note", text));
+  if (full && life.low > life.oldest) {
+    const button = list.appendChild(element("li", "life-note")).appendChild(element("button", "", "Older events"));
+    button.addEventListener("click", () => {
+      life.most = life.found + LIFE_LINES;
+      button.textContent = "Looking further back …";
+    });
+  } else if (more || list.children.length === 0) {
+    list.append(element("li", "dim life-note", more ? "Looking further back …" : "No retained event is about it."));
   }
 }
 

@@ -68,11 +68,12 @@ function histogramShow(table, rows, unit) {
 }
 
 let last = null; // the samples of the last refresh
+let reading = null; // the request for them
 
 // The health view: everything that the tiles have no room for.
 export async function showHealthView(still) {
-  const nodes = await tryGet("/v1/cluster/nodes");
-  if (!still() || last === null) {
+  const [nodes] = await Promise.all([tryGet("/v1/cluster/nodes"), reading]);
+  if (!still()) {
     return;
   }
   const value = (name) => last.get(name);
@@ -141,7 +142,8 @@ async function showFollower(follows) {
 }
 
 export async function showHealth() {
-  const samples = parseMetrics(await get("/metrics?pools=no", "text/plain"));
+  reading = get("/metrics?pools=no", "text/plain");
+  const samples = parseMetrics(await reading);
   last = samples;
   const value = (name) => samples.get(name);
   const halted = value("tenure_engine_halted") === 1;

@@ -3,11 +3,11 @@ import {button, buttons} from "./act.js";
 import {disownHolder, reclaimLease, rekeyLease, releaseLease, revokeLease} from "./actions.js";
 import {get, isMe, mayUse, pathOf, tryGet} from "./api.js";
 import {showLife} from "./events.js";
-import {$, STATES, count, duration, element, factsShow, link, many, setNodes, setText, when} from "./show.js";
+import {$, STATES, count, duration, element, factsShow, link, many, momentOf, setNodes, setText, when} from "./show.js";
 
 const LEASES_PAGE = 50;
 const LEASES_MOST = 1000; // that a page may have
-const MEMBERS = 64; // values of a lease that are links
+const MEMBERS = 256; // values of a lease that are links
 const HELD = STATES.slice(0, 4);
 const ROW_VALUES = 6; // the same, in a table
 
@@ -217,7 +217,7 @@ export async function showLease(id, still) {
 
 // ", last held by X, until ...": for a value that is free, or whose holder is hidden.
 function lastHeld(found) {
-  return HELD.includes(found.state) ? ["; you may not see its holder"] : found.last_ended ? [", last held by ", link(found.last_holder, "holder", found.last_holder), ", until ", when(found.last_ended)]
+  return HELD.includes(found.state) ? ["; you may not see its holder"] : found.last_ended ? [", last held by ", link(found.last_holder, "holder", found.last_holder), ", until ", momentOf(found.last_ended)]
     : ["; nobody has held it as far as the server remembers"];
 }
 
@@ -230,8 +230,8 @@ export async function showValue(pool, value, still) {
   }
   const state = free && found.state === "available" ? "free" : found.state;
   setNodes($("value-note"), ...(free ? ["It is " + state, ...lastHeld(found), "."] : ["Held by ",
-    link(found.holder, "holder", found.holder), ...(lease ? [" since ", when(lease.created)] : []),
-    ...(found.until ? [", until ", when(found.until)] : [", without an end"]), "."]));
+    link(found.holder, "holder", found.holder), ...(lease ? [" since ", momentOf(lease.created)] : []),
+    ...(found.until ? [", until ", momentOf(found.until)] : [", without an end"]), "."]));
   factsShow($("value-facts"), [
     ["State", state],
     ["Pool", link(pool, "pool", pool)],
@@ -324,8 +324,7 @@ export async function findMore() {
   mine.cursor = page.cursor;
   leaseTable($("view-find").querySelector(".leases"), mine.leases);
   $("find-next").hidden = mine.cursor === "0";
-  setText($("find-note"), mine.leases.length === 0
-    ? "No live lease has this value or this holder. A lease’s id looks like 0-1042."
-    : count(mine.leases.length) + (mine.leases.length === 1 ? " live lease" : " live leases")
-      + (mine.cursor === "0" ? "" : " so far"));
+  setNodes($("find-note"), ...(mine.leases.length === 0
+    ? ["No live lease has this value or this holder. A lease’s id looks like 0-1042. What happened before: ", link(mine.query, "holder", mine.query)]
+    : [count(mine.leases.length) + (mine.leases.length === 1 ? " live lease" : " live leases") + (mine.cursor === "0" ? "" : " so far")]));
 }

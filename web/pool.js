@@ -4,7 +4,7 @@ import {addMembers, alterPool, dropPool, removeMembers} from "./actions.js";
 import {get, pathOf, tryGet} from "./api.js";
 import {chartShow} from "./chart.js";
 import {barMake, barShow, poolKnown, trouble} from "./pools.js";
-import {$, count, duration, element, factsShow, legendOf, link, plain, rate, save, setNodes, setText, when} from "./show.js";
+import {$, count, duration, element, factsShow, legendOf, link, momentOf, plain, rate, save, setNodes, setText, when} from "./show.js";
 
 const HISTORY_MS = 30000; // between two reads of the history
 const MAP_SPANS = 400;
@@ -30,7 +30,7 @@ function chartsShow(history, pool) {
       ["revoking", "revoking"], ["cooling", "cooling"]),
   });
   chartShow($("chart-flow"), {
-    title: history.step === "hour" ? "Each hour" : "Each minute", times,
+    title: "Given, ended and refused " + (history.step === "hour" ? "an hour" : "a minute") + ", and waiting", times,
     series: series(["given", "active"], ["ended", "offline"], ["refused", "revoking"], ["waiting", "cooling"]),
   });
   const adaptive = pool.options.sticky === "yes";
@@ -62,7 +62,7 @@ async function showHistory(pool, still) {
   historyAt = Date.now();
   const history = await tryGet(pathOf("pools", pool.pool, "history") + "?step=" + step);
   if (history && still()) {
-    setText($("history-note"), history.kept ? "" : "The server keeps no history of this pool yet.");
+    setText($("history-note"), history.kept ? "" : "The server keeps that of 1\u202f024 pools, from their first minute on.");
     chartsShow(history, pool);
   }
 }
@@ -107,19 +107,18 @@ async function showMap(pool, still) {
   box.replaceChildren(...page.values.map((span) => cellMake(pool.pool, span)));
   const [first, last] = [page.values[0], page.values[page.values.length - 1]];
   setText($("map-note"), !first ? "" : (mapPages.length > 1 || mapNext !== "0" ? "from " + first.value + " to " + (last.last || last.value) + "; "
-    : "") + "a long cell is many values in one state; point at one, or open it");
+    : "") + "a long cell is many values in one state; point at one, or open its first value");
 }
 
 function cellMake(pool, span) {
   const many = Number(span.count) > 1;
   const words = plain(span.value + (many ? "–" + span.last + " (" + count(span.count) + ")" : "") + ": "
     + (span.state === "available" ? "free" : span.state) + (span.holder ? ", " + span.holder : ""));
-  const cell = many ? element("span") : link("", "value", pool, span.value);
+  const cell = link("", "value", pool, span.value);
   cell.className = "cell s-" + span.state;
   cell.title = words;
   cell.setAttribute("aria-label", words);
   if (many) {
-    cell.setAttribute("role", "img");
     cell.style.flexBasis = 12 * (1 + Math.ceil(Math.log2(Number(span.count)))) + "px";
   }
   return cell;
@@ -142,8 +141,8 @@ async function showLine(pool, still) {
     list.lastChild.remove();
   }
   leases.forEach((lease, i) => setNodes(list.children[i] || list.appendChild(element("li")),
-    link(lease.holder, "holder", lease.holder), " waits since ", when(lease.created), " with ", link(lease.lease, "lease", lease.lease),
-    ...(lease.deadline === null ? [] : [" and gives up ", when(lease.deadline)])));
+    link(lease.holder, "holder", lease.holder), " has waited since ", momentOf(lease.created), " with ", link(lease.lease, "lease", lease.lease),
+    ...(lease.deadline === null ? [] : [" and gives up at ", momentOf(lease.deadline)])));
 }
 
 export async function showPool(name, still) {

@@ -12,7 +12,7 @@ const POOLS_PAGE = 100;
 const LOADED_MOST = 1000;
 const SCOPES_MOST = 100; // scopes shown of one template
 const GROWTH_SECONDS = 180; // as the server's tenure_pool_exhaustion_seconds
-const GROWTH_WORDS = "3 minutes.";
+const KNOWN = 0.1; // of the average: after 20 seconds; less than that would raise false alarms
 const SPARK = 60; // samples
 const SPARK_MS = 60000; // the server takes a sample each minute
 const SPARK_ASKED = 5; // histories requested at each refresh, so that many pools do not flood the server
@@ -49,7 +49,7 @@ function learn(known, pool) {
 }
 
 function secondsToFull(known, pool) {
-  const growth = known.rates.weight > 0 ? known.rates.growth / known.rates.weight : 0;
+  const growth = known.rates.weight > KNOWN ? known.rates.growth / known.rates.weight : 0;
   return Number(pool.free) === 0 && Number(pool.size) > 0 ? 0
     : growth > 1e-9 ? Number(pool.free) / growth : Infinity;
 }
@@ -66,15 +66,9 @@ export function trouble(known, pool) {
     return {level: "bad", text: "now", why: "Nothing is free" + (waiting > 1 ? ", and " + count(waiting) + " wait."
       : waiting > 0 ? ", and one waits." : ".")};
   }
-  if (seconds < 600) {
-    return {level: "bad", text: duration(seconds), why: "Full in " + duration(seconds) + " at the rate of the last " + GROWTH_WORDS};
-  }
-  if (seconds < 3600 || share >= 0.9) {
-    return {level: "warn", text: seconds < 1e9 ? duration(seconds) : "–", why: seconds < 3600
-      ? "Full in " + duration(seconds) + " at the rate of the last " + GROWTH_WORDS
-      : Math.floor(100 * share) + " % are in use."};
-  }
-  return {level: "", text: seconds < 1e9 ? duration(seconds) : "–", why: ""};
+  return {level: seconds < 600 ? "bad" : seconds < 3600 || share >= 0.9 ? "warn" : "", text: seconds < 1e9 ? duration(seconds) : "–",
+    why: seconds < 3600 ? "Full in " + duration(seconds) + " at the rate of the last 3 minutes."
+      : share >= 0.9 ? Math.floor(100 * share) + " % are in use." : ""};
 }
 
 // ---- The bar: all values by state, and after them the waiters, in at most a quarter of the bar ----
@@ -132,18 +126,13 @@ function poolRow(name) {
   row.bar = barMake();
   const barCell = element("td");
   barCell.append(row.bar);
-  const figure = (title) => {
+  row.spark = element("td", "sparks");
+  row.figures = ["free", "waiting", "given", "ended", "full in"].map((title) => {
     const cell = element("td", "n");
     cell.dataset.title = title; // for a screen without room for column headings
     return cell;
-  };
-  row.spark = element("td", "sparks");
-  row.free = figure("free");
-  row.waiting = figure("waiting");
-  row.given = figure("given");
-  row.ended = figure("ended");
-  row.full = figure("full in");
-  row.append(head, barCell, row.spark, row.free, row.waiting, row.given, row.ended, row.full);
+  });
+  row.append(head, barCell, row.spark, ...row.figures);
   return row;
 }
 
@@ -163,13 +152,10 @@ function poolShow(known) {
   const perSecond = (value) => rates.short > 0 ? rate(value / rates.short) : "–";
   const worry = trouble(known, pool);
   barShow(row.bar, pool);
-  setText(row.free, count(pool.free));
-  setText(row.waiting, count(pool.waiting));
-  setText(row.given, perSecond(rates.given));
-  setText(row.ended, perSecond(rates.ended));
-  setText(row.full, worry.text);
+  [count(pool.free), count(pool.waiting), perSecond(rates.given), perSecond(rates.ended), worry.text]
+    .forEach((text, i) => setText(row.figures[i], text));
   setText(row.why, worry.why);
-  row.full.classList.toggle("soon", worry.level === "bad");
+  row.figures[4].classList.toggle("soon", worry.level === "bad");
   row.dataset.level = worry.level;
   known.worry = worry;
 }

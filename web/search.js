@@ -1,7 +1,7 @@
 // Search as you type: leases, pools, values with and without their pool, holders by their beginning, sensors.
 import {pathOf, tryGet} from "./api.js";
 import {matchOf} from "./pools.js";
-import {$, element, link, timeOf} from "./show.js";
+import {$, element, link, momentOf, numberOf} from "./show.js";
 
 const SHOWN = 6; // results of each kind
 const PAUSE_MS = 150;
@@ -30,7 +30,7 @@ async function values(query, found) {
   const known = await tryGet(pathOf("pools", pool, "values", value));
   if (known) {
     const state = known.state === "available" ? "free" : known.state;
-    const before = known.last_ended ? ["; last held by ", element("bdi", "", known.last_holder), " until ", timeOf(known.last_ended)]
+    const before = known.last_ended ? ["; last held by ", element("bdi", "", known.last_holder), " until ", momentOf(known.last_ended)]
       : known.lease || known.state !== "available" ? [] : ["; not held before, as far as is known"];
     add(found, "value", pool + "/" + value, known.lease ? ["value, " + state + ", ", element("bdi", "", known.holder)]
       : ["value, " + state, ...before], "value", pool, value);
@@ -80,17 +80,6 @@ function mayHave({kind, format, lo, hi, internal}, text) {
   }
   const [value, first, last] = [text, lo, hi].map((each) => numberOf(each, format));
   return value !== null && value >= first && value <= last;
-}
-
-// The number that a text means in the format of a pool; null: none.
-function numberOf(text, format) {
-  const shapes = {dec: /^\d{1,20}$/, hex: /^(0x)?[0-9a-f]{1,16}$/i, mac: /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i,
-    ipv4: /^(\d{1,3}\.){3}\d{1,3}$/};
-  if (!shapes[format].test(text)) {
-    return null;
-  }
-  return format === "dec" ? BigInt(text) : format === "ipv4" ? BigInt(text.split(".").reduce((sum, part) => sum * 256 + Number(part), 0))
-    : BigInt("0x" + text.replace(/^0x|:/gi, ""));
 }
 
 async function sensors(query, found) {

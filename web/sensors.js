@@ -16,14 +16,9 @@ function rowMake(ref) {
   head.scope = "row";
   head.append(link(ref, "sensor", ref));
   row.why = head.appendChild(element("div", "why"));
-  row.cells_of = {};
-  for (const [name, title, figure] of [["state", "state", false], ["trigger", "trigger", false],
-    ["rules", "rules", true], ["pid", "process", true], ["uptime", "runs for", true],
-    ["starts", "starts", true], ["crashes", "crashes", true]]) {
-    const cell = row.appendChild(element("td", figure ? "n" : ""));
-    cell.dataset.title = title;
-    row.cells_of[name] = cell;
-  }
+  ["state", "trigger", "rules", "process", "runs for", "starts", "crashes"].forEach((title, i) => {
+    row.appendChild(element("td", i > 1 ? "n" : "")).dataset.title = title;
+  });
   return row;
 }
 
@@ -59,29 +54,28 @@ function levelOf(sensor) {
 }
 
 function rowShow(row, sensor) {
-  const cells = row.cells_of;
-  setText(cells.state, stateOf(sensor));
-  cells.state.classList.toggle("soon", isBad(sensor));
+  [stateOf(sensor), sensor.trigger, count(sensor.active_rules), sensor.pid || "–",
+    Number(sensor.uptime_ms) > 0 ? duration(Number(sensor.uptime_ms) / 1000) : "–", count(sensor.starts), count(sensor.crashes)]
+    .forEach((text, i) => setText(row.cells[i + 1], text));
+  row.cells[1].classList.toggle("soon", isBad(sensor));
   setText(row.why, whyOf(sensor));
   row.dataset.level = levelOf(sensor);
-  setText(cells.trigger, sensor.trigger);
-  setText(cells.rules, count(sensor.active_rules));
-  setText(cells.pid, sensor.pid ? String(sensor.pid) : "–");
-  setText(cells.uptime, Number(sensor.uptime_ms) > 0 ? duration(Number(sensor.uptime_ms) / 1000) : "–");
-  setText(cells.starts, count(sensor.starts));
-  setText(cells.crashes, count(sensor.crashes));
 }
 
 export async function showSensors() {
   const reply = await get("/v1/sensors?count=" + PAGE);
+  const list = $("sensors").tBodies[0];
+  const bad = reply.sensors.filter(isBad);
   const seen = new Set();
-  for (const sensor of reply.sensors) {
+  [...bad, ...reply.sensors.filter((sensor) => !isBad(sensor))].forEach((sensor, i) => { // those in trouble come first
+    const row = rows.get(sensor.ref) || rowMake(sensor.ref);
+    rows.set(sensor.ref, row);
     seen.add(sensor.ref);
-    if (!rows.has(sensor.ref)) {
-      rows.set(sensor.ref, $("sensors").tBodies[0].appendChild(rowMake(sensor.ref)));
+    rowShow(row, sensor);
+    if (list.rows[i] !== row) {
+      list.insertBefore(row, list.rows[i] || null);
     }
-    rowShow(rows.get(sensor.ref), sensor);
-  }
+  });
   for (const [ref, row] of rows) {
     if (!seen.has(ref)) {
       row.remove();
@@ -93,7 +87,7 @@ export async function showSensors() {
   buttons($("sensors-act"), may ? [button("Add a sensor …", "admin", sensorAdd),
     button("Add a rule …", "operator", () => ruleAdd(""))] : []);
   $("sensors-empty").hidden = rows.size > 0 || !may;
-  setText($("sensors-note"), !may ? "You may not see them." : rows.size === 0 ? "" : count(rows.size) + (String(reply.cursor) !== "0" ? " shown, there are more" : ""));
+  setText($("sensors-note"), !may ? "You may not see them." : rows.size === 0 ? "" : count(rows.size) + (bad.length > 0 ? ", " + count(bad.length) + " in trouble" : "") + (String(reply.cursor) !== "0" ? " shown, there are more" : ""));
 }
 
 // ---- One sensor ----

@@ -71,6 +71,17 @@ export function usedOf(pool) {
 
 // ---- Numbers as text ----
 
+// The number that a text means in the format of a pool; null: none.
+export function numberOf(text, format) {
+  const shapes = {dec: /^\d{1,20}$/, hex: /^(0x)?[0-9a-f]{1,16}$/i, mac: /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i,
+    ipv4: /^(\d{1,3}\.){3}\d{1,3}$/};
+  if (!shapes[format].test(text)) {
+    return null;
+  }
+  return format === "dec" ? BigInt(text) : format === "ipv4" ? BigInt(text.split(".").reduce((sum, part) => sum * 256 + Number(part), 0))
+    : BigInt("0x" + text.replace(/^0x|:/gi, ""));
+}
+
 export function count(value) {
   if (Number(value) >= 1e12) {
     const [digits, power] = Number(value).toExponential(2).split("e+");
@@ -145,7 +156,14 @@ export function when(ms) {
     return "–";
   }
   const both = element("span");
-  both.append(timeOf(ms), " ", element("span", "dim", moment(ms)));
+  both.append(timeOf(ms), " ", element("span", "dim moment", moment(ms)));
+  return both;
+}
+
+// "8:44 PM (in 40 s)": after "since" and "until".
+export function momentOf(ms) {
+  const both = element("span");
+  both.append(moment(ms), " (", timeOf(ms), ")");
   return both;
 }
 

@@ -10,6 +10,7 @@
 
 #define PAGE "1000"
 #define GROWTH_SECONDS 180.0 /* as the server's tenure_pool_exhaustion_seconds */
+#define GROWTH_KNOWN 0.1     /* weight: 20 seconds; a shorter look would raise false alarms */
 
 static enum cli_link ask(struct top *top, const char *const *words, uint32_t count,
                          uint64_t timeout_ms) {
@@ -126,7 +127,7 @@ double cli_top_used(const struct top_pool *pool) {
 }
 
 double cli_top_seconds_to_full(const struct top_pool *pool) {
-    double growth = pool->weight > 0 ? pool->growth / pool->weight : 0;
+    double growth = pool->weight > GROWTH_KNOWN ? pool->growth / pool->weight : 0;
     if (pool->size > 0 && pool->left == 0 && !pool->internal) {
         return 0;
     }

@@ -72,7 +72,8 @@ static void draw_why(const struct top_pool *pool, struct top_frame *frame) {
     if (seconds == 0) {
         cli_text_put(&line, "Nothing is free");
         if (pool->waiting > 0) {
-            cli_text_printf(&line, ", and %" PRIu64 " wait", pool->waiting);
+            cli_text_printf(&line, ", and %" PRIu64 " %s", pool->waiting,
+                            pool->waiting == 1 ? "waits" : "wait");
         }
         cli_text_put(&line, ".");
     } else if (seconds < 3600) {

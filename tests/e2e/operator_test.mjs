@@ -94,7 +94,21 @@ async function act(page, button, fields, confirmed = "Done, at log position") {
 const turns = {
   // Sorting by every column with the pointer, colors, the parts of the bar, folding with the keyboard.
   async pools(page) {
+    await page.clock.install();
+    await page.route(/\/history\?count=60/, (route) => route.fulfill({json: {peak: ["1", "2", "9"], given: ["0", "7", "0"]}}));
     await open(page, "#/");
+    await see(page, "#pools", "growing");
+    await page.locator("#pools tr:has-text('growing') .spark polyline").nth(1).waitFor({state: "attached"});
+    assert.deepEqual(await page.locator("#pools tr:has-text('growing') .spark polyline").evaluateAll((all) =>
+      all.map((e) => e.getAttribute("points"))), ["0.0,18.8 40.0,18.6 80.0,17.4", "0.0,19.0 40.0,1.0 80.0,19.0"]);
+    for (let i = 0; i < 2; i++) { // it grows by 45 in a minute
+      await page.evaluate(() => fetch("/v1/pools/growing/leases", {method: "POST", headers: {"Content-Type": "application/json"},
+        body: JSON.stringify({holder: "more", count: 22})}));
+      const asked = refreshes(page, 1);
+      await page.clock.fastForward(30000);
+      await asked;
+    }
+    await see(page, "#pools tr[data-level=bad]", /growing\s*Full in [\d.]+ min at the rate of the last 3 minutes\./);
     const names = () => page.locator("#pools tbody tr th a").allInnerTexts();
     await see(page, "#pools tr[data-level=bad]", "Nothing is free, and one waits.");
     await see(page, "#pools tr[data-level=warn]", "92 % are in use.");
@@ -178,7 +192,7 @@ const turns = {
     await see(page, "#t-pool", "scattered");
 
     await open(page, "#/pool/full");
-    await see(page, "#line li", "patient waits since");
+    await see(page, "#line li", "patient has waited since");
     await page.locator("#line a").first().click();
     await see(page, "#t-holder", "patient");
     await open(page, "#/pool/no-such-pool");
@@ -189,7 +203,7 @@ const turns = {
   // A value, a lease and a holder tell what happened; times tick, and hostile names stay names.
   async lives(page) {
     await open(page, "#/value/full/1");
-    await see(page, "#value-note", "Held by owner since");
+    await see(page, "#value-note", /Held by owner since .+ \(.+ ago\), without an end\./);
     await page.locator("#value-note time[title]").first().waitFor();
     const before = await page.innerText("#value-note time");
     await become(page, (text) => document.querySelector("#value-note time").innerText !== text, before);
@@ -199,6 +213,12 @@ const turns = {
     await see(page, "#holder-note", "1 live lease of 4 values.");
     await open(page, "#/value/mixed/5");
     await see(page, "#value-note", "It is free, last held by leaver, until");
+    await open(page, "#/value/churned/1"); // two events of each of 150 leases: its whole history, in parts
+    await page.getByRole("button", {name: "Older events"}).click();
+    await become(page, () => document.querySelectorAll("#value-life li").length === 300);
+    await open(page, "#/value/almost/1");
+    await page.locator("#value-facts a", {hasText: "-"}).click();
+    await become(page, () => document.querySelectorAll("#lease-facts a[href^='#/value/']").length === 92); // all its values
 
     const evil = "\u202egnp.exe";
     await open(page, "#/holder/" + encodeURIComponent(evil));
@@ -298,6 +318,8 @@ const turns = {
 
   async health(page) {
     await open(page, "#/health");
+    await become(page, () => document.body.dataset.refreshed === "1");
+    assert(await page.locator("#health-facts div").count() > 10); // at once
     await page.locator("#health-facts div", {hasText: "Newest snapshot"}).locator("time").waitFor();
     await see(page, "#health-facts div:has-text('Free on the disk')", "iB");
     await see(page, "#health-sync", "≤");
@@ -312,7 +334,7 @@ const turns = {
     await logIn(page, name, secret);
     const made = await act(page, "Create a pool …", {pool: "made", kind: "IPv4 addresses", first: "10.9.0.1", last: "10.9.0.9",
       lease: "1h", exclude: "10.9.0.3", reason: "a new rack"});
-    assert.match(made.what, /A pool made of the values 10\.9\.0\.1 to 10\.9\.0\.9 is made/);
+    assert.match(made.what, /A pool made of the values 10\.9\.0\.1 to 10\.9\.0\.9, 9 in all, is made/);
     await act(page, "Create a pool …", {pool: "crew", kind: "named members (a set)"});
     await open(page, "#/pool/crew");
     assert.match((await act(page, "Add members …", {members: "ann bob eve"})).what, /3 members join/);

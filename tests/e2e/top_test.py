@@ -242,7 +242,7 @@ class Live(Case):
             top = self.top()
             top.see(lambda screen: re.search(r"(?m)^> full .* 0 +1 +0\.0 +now", screen), "one that waits")
             top.press("\r")
-            top.see_text("Nothing is free, and 1 wait.")
+            top.see_text("Nothing is free, and 1 waits.")
             top.press("\t\t")
             top.see_text("[line]", "patient")
             self.assertEqual(top.quit(), 0)
