@@ -9,7 +9,6 @@
  * exclusive one for the same reason: two servers on one queue would share out its messages. */
 #include <string.h>
 
-#include "base/assert.h"
 #include "broker/broker_state.h"
 
 #define FRAMES_A_TURN 64u

@@ -11,6 +11,7 @@
 #include "base/duration.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
+#include "cli/columns.h"
 #include "cli/resp_client.h"
 #include "cli/show.h"
 #include "cli/show_json.h"

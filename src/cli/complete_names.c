@@ -11,7 +11,6 @@
 #include "cli/options.h"
 #include "cli/resp_client.h"
 #include "cli/show.h"
-#include "protocol/parse.h"
 
 #define NAMES_MAX 200u
 #define PAGES_MAX 20u

@@ -11,12 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/scan.h"
 #include "cli/show_json.h"
-#include "kernel/result.h"
 #include "protocol/text.h"
 #include "protocol/walk.h"
 

@@ -3,7 +3,6 @@
 #define TN_CLI_EVENT_ROW_H
 
 #include "cli/columns.h"
-#include "cli/reply_reader.h"
 
 struct json_t;
 

@@ -13,7 +13,6 @@
 #include "base/hash.h"
 #include "cli/export.h"
 #include "cli/scan.h"
-#include "protocol/parse.h"
 
 #define ATTEMPTS 3u
 

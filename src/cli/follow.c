@@ -9,6 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/event_row.h"
+#include "cli/reply_reader.h"
 #include "cli/resp_client.h"
 #include "cli/show_json.h"
 #include "cli/spell.h"

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "cli/options.h"
-#include "cli/spell.h"
 
 #define WINDOW 2000u
 #define WINDOW_MAX 10000u

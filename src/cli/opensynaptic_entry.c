@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cli/opensynaptic.h"
+#include "protocol/detail.h"
 #include "protocol/identity.h"
 #include "protocol/text.h"
 #include "protocol/walk.h"

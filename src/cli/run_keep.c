@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/event_row.h"
+#include "cli/reply_reader.h"
 #include "cli/show_json.h"
 
 #define PAUSE_MIN_MS 50u

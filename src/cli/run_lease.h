@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "cli/cli.h"
 #include "cli/resp_client.h"
 #include "cli/run_options.h"
 #include "kernel/result.h"

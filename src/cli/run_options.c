@@ -1,6 +1,7 @@
 /* Parsing of the options of `tenure run`; the command follows --. */
 #include "cli/run_options.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"

@@ -2,7 +2,6 @@
 #ifndef TN_CLI_RUN_OPTIONS_H
 #define TN_CLI_RUN_OPTIONS_H
 
-#include "cli/cli.h"
 #include "kernel/types.h"
 
 #define CLI_RUN_CLAIMS_MAX 64u

@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/event_row.h"
+#include "cli/reply_reader.h"
 #include "cli/resp_client.h"
 
 struct cli_scan {

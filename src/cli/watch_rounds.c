@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/columns.h"
+#include "cli/resp_client.h"
 #include "cli/terminal.h"
 
 static void end_at_once(int number) {

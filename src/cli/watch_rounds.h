@@ -2,8 +2,6 @@
 #ifndef TN_CLI_WATCH_ROUNDS_H
 #define TN_CLI_WATCH_ROUNDS_H
 
-#include "cli/columns.h"
-#include "cli/resp_client.h"
 #include "cli/watch_changes.h"
 
 #define CLI_WATCH_MS 2000u

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "server/listen_address.h"
 #include "server/udp_allow.h"
 

@@ -7,7 +7,6 @@
 #include "base/hash.h"
 #include "config/config.h"
 #include "etcd/address.h"
-#include "server/listen_address.h"
 
 #define ENDPOINTS_MAX 16u
 

@@ -4,6 +4,7 @@
  * the engine follows that one from now on. Any other failure, but for a full disk with nothing written,
  * ends the engine's service: the log is not touched again, because a sync that failed once cannot be
  * trusted to have failed completely. */
+#include "base/assert.h"
 #include "engine/internal.h"
 
 /* The local log answers before append returns, so no thread sleeps or is woken. */

@@ -7,6 +7,7 @@
  * end, because the log can only be cut between batches. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "engine/internal.h"
 #include "engine/payload.h"
 

@@ -12,6 +12,7 @@
  * What fails 2 is shown as OVERDUE instead of its stored state, so a caller that compares with
  * ACTIVE fails closed without knowing about this page. `revoking` stays: its holder has lost its
  * authority already, and nobody else may have the values yet. */
+#include "base/assert.h"
 #include "engine/internal.h"
 
 enum tn_result engine_authority(const struct engine *engine) {

@@ -17,6 +17,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "engine/internal.h"
 
 #define CLOCK_MELT 8u

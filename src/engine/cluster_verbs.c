@@ -1,4 +1,5 @@
 /* What a replicated log knows beside its batches: notes, nodes, the terms of this ownership. */
+#include "base/assert.h"
 #include "engine/internal.h"
 
 bool engine_has_notes(const struct engine *engine) {

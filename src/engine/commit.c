@@ -29,6 +29,7 @@
  *     before it passes the lead. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "engine/internal.h"
 #include "engine/payload.h"
 

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "engine/internal.h"
 
 /* The innermost callback that this thread is running. */

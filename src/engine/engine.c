@@ -30,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "engine/internal.h"
 
 #define ENGINE_BATCH_BYTES ((uint32_t)1 << 20)

@@ -9,6 +9,7 @@
  * for its report. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "engine/events.h"
 #include "engine/internal.h"
 #include "engine/record.h"

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/assert.h"
 #include "engine/engine.h"
 #include "engine/park.h"
 #include "kernel/kernel.h"

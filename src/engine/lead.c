@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "engine/internal.h"
 #include "engine/payload.h"
 

@@ -9,6 +9,7 @@
  * to 8. Entries are contiguous. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "engine/internal.h"
 
 #define QUEUE_BYTES_MIN ((size_t)4 << 20)

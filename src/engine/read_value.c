@@ -1,4 +1,5 @@
 /* Reads of values. */
+#include "base/assert.h"
 #include "engine/internal.h"
 #include "engine/read.h"
 

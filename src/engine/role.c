@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "engine/internal.h"
 
 #define ROLE(role) (1u << ENGINE_##role)

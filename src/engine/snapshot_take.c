@@ -16,6 +16,7 @@
  * has been written once more. */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "engine/internal.h"
 
 #define SNAPSHOT_STEP_BYTES ((size_t)256 << 10)

@@ -4,12 +4,14 @@
  * block is taken when it is opened and what it did not need is given back when it is sealed. Blocks
  * stand in the ring in the order of their numbers, so what is in the way of a new one is always the
  * oldest. It goes if it is in a file as well (or if there are no files: then that is the bound). */
+#include "engine/record.h"
 #include "engine/store_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "engine/internal.h"
 
 /* ---- The row of blocks ---- */

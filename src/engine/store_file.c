@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "engine/record.h"
 #include "engine/store_state.h"
 
 #define BLOCK_MAGIC 0x42454e54u

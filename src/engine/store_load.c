@@ -3,6 +3,7 @@
  * At the start only headers are read. What they say of a block is believed until it is read. What is
  * later than the snapshot that replay begins with is cut: replay regenerates it. Missing events that
  * are older than the snapshot cannot be regenerated: the gap stays, and readers learn of it. */
+#include "engine/record.h"
 #include "engine/store_state.h"
 
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/record.h"
 #include "engine/store_state.h"
 
 #define READ_VALUES 64u /* values of an event that fit without an allocation */

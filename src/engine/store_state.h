@@ -25,7 +25,6 @@
 #include <stdatomic.h>
 
 #include "base/assert.h"
-#include "engine/record.h"
 #include "engine/store.h"
 
 /* Bytes of records in a block; a larger record has a block of its own. */

@@ -10,6 +10,7 @@
  * It sleeps on thread_word until one of these times and says in armed_ms when that is; a thread that makes
  * something due earlier nudges it. Time here is the engine's: with an injected clock that stands
  * still it wakes up at intervals and does nothing. */
+#include "base/assert.h"
 #include "engine/internal.h"
 
 #define TICKER_INTERVAL_MS 50u

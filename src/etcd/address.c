@@ -10,8 +10,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/assert.h"
-
 struct etcd_lookup {
     atomic_int users;
     atomic_bool done;

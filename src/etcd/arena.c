@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/assert.h"
-
 #define ARENA_CHUNK ((size_t)64 << 10)
 #define ARENA_ALIGN ((size_t)16)
 

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/assert.h"
-
 #define LINK_BYTES ((size_t)64 << 10)
 /* What one step reads at most, so that a flood does not keep it from the clock. */
 #define LINK_READS 64u

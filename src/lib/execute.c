@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "lib/library.h"
 
 _Static_assert(sizeof(((struct tenure_reply *)0)->detail) == LIB_DETAIL, "details fit");

@@ -6,9 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "engine/engine.h"
-#include "engine/read.h"
 #include "kernel/option.h"
 #include "tenure.h"
 

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "engine/read.h"
 #include "lib/library.h"
 
 #define NAMES_SAME_RESULT(name, outcome, http, exit_code, text) \

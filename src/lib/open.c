@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+#include "engine/read.h"
 #include "lib/library.h"
 #include "log/local.h"
 

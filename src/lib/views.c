@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/read.h"
 #include "lib/library.h"
 
 #define READ_PAGE 16u /* how many of the engine's views are asked for at once */

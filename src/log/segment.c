@@ -7,7 +7,6 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "log/frame.h"
 
 enum {
     AT_MAGIC = 0,

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "process/cgroup.h"
 #include "process/proc.h"
 #include "process/run_begin.h"

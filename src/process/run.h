@@ -30,6 +30,7 @@
 
 #include <uv.h>
 
+#include "base/bytes.h"
 #include "kernel/types.h"
 #include "os/os.h"
 #include "process/run_frame.h"

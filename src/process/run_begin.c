@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/assert.h"
 #include "process/cgroup.h"
 #include "process/pidns.h"
 #include "process/run_files.h"

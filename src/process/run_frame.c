@@ -1,6 +1,8 @@
 /* Messages between the server and a guardian; no I/O. */
 #include "process/run_frame.h"
 
+#include "base/bytes.h"
+
 const char *run_frame_step_name(enum run_frame_step step) {
     static const char *const names[RUN_FRAME_STEPS] = {
 #define STEP_NAME(id, name) name,

@@ -34,7 +34,6 @@
 #ifndef TN_PROCESS_RUN_FRAME_H
 #define TN_PROCESS_RUN_FRAME_H
 
-#include "base/bytes.h"
 #include "process/sensor_spec.h"
 
 #define RUN_FRAME_SOCKET 3 /* the guardian's descriptor */

@@ -8,7 +8,6 @@
 #include "kernel/types.h"
 #include "process/run.h"
 #include "process/run_files.h"
-#include "process/run_record.h"
 
 #define PATH_BYTES 4096u
 

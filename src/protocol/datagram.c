@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "kernel/types.h"
 #include "protocol/detail.h"
 #include "protocol/text.h"
 

@@ -10,7 +10,6 @@
 #define TN_PROTOCOL_DATAGRAM_H
 
 #include "base/bytes.h"
-#include "kernel/types.h"
 
 #define PROTOCOL_UDP_HEADER 3u
 #define PROTOCOL_UDP_COUNT_MAX 256u

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "protocol/table.h"
 
 /* The rows of one first word. */
 struct family {

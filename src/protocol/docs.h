@@ -4,7 +4,6 @@
 #define TN_PROTOCOL_DOCS_H
 
 #include "protocol/resp.h"
-#include "protocol/table.h"
 
 /* The number of commands by first word, as Redis counts; subcommands do not count. */
 uint32_t protocol_docs_count(void);

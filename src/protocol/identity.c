@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "kernel/option.h"
+#include "protocol/detail.h"
 #include "protocol/text.h"
 
 /* ---- Canonical JSON ---- */

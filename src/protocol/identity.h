@@ -21,7 +21,6 @@
 
 #include "kernel/result.h"
 #include "kernel/types.h"
-#include "protocol/detail.h"
 
 struct protocol_identity_key {
     char text[KERNEL_HOLDER_MAX];

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "base/assert.h"
-#include "base/duration.h"
 #include "protocol/text.h"
 
 /* ---- Amounts and claims ---- */

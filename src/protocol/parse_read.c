@@ -3,7 +3,6 @@
 
 #include "base/assert.h"
 #include "protocol/parse_parts.h"
-#include "protocol/text.h"
 
 /* pool/value, or with `lease` also a lease. Pool names have no slash, values may. */
 static bool bind_target(struct parse_cursor *c, bool lease) {

@@ -2,7 +2,6 @@
  * protocol_id; their arguments are in table_forms.h. */
 #include "protocol/table.h"
 
-#include "base/assert.h"
 #include "protocol/table_forms.h"
 
 /* The mandatory fields of a row: id, words, kind, role, subject. */

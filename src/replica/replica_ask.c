@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "replica/replica_state.h"
 
 void replica_ask_finish(struct replica_ask *ask, enum tn_status status) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "replica/replica_state.h"
 
 struct replica_item *replica_item_new(uint32_t value_len) {

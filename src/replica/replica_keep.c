@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "replica/replica_state.h"
 
 #define LOOK_MS 500u /* between two looks at the record of another instance */

@@ -27,7 +27,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/assert.h"
 #include "etcd/etcd.h"
 #include "replica/replica.h"
 #include "replica/replica_file.h"

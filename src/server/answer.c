@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include "base/assert.h"
+#include "engine/engine.h"
 #include "server/count.h"
 #include "server/handler.h"
 #include "server/http_listen.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "engine/engine.h"
 #include "protocol/parse.h"
 #include "protocol/render.h"
 #include "server/answer.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "engine/engine.h"
 #include "server/access.h"
 #include "server/answer.h"
 #include "server/buffers.h"

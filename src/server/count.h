@@ -10,7 +10,6 @@
 #ifndef TN_SERVER_COUNT_H
 #define TN_SERVER_COUNT_H
 
-#include "engine/engine.h"
 #include "protocol/table.h"
 #include "token/token.h"
 

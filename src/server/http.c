@@ -7,7 +7,6 @@
 #include "server/count.h"
 #include "server/http_listen.h"
 #include "server/http_parts.h"
-#include "server/listen_address.h"
 #include "server/owners.h"
 #include "server/schedule.h"
 #include "server/server.h"

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "base/assert.h"
+#include "engine/engine.h"
 #include "protocol/render.h"
 #include "server/access.h"
 #include "server/channel.h"

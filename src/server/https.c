@@ -21,7 +21,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/assert.h"
 #include "server/buffers.h"
 #include "server/connection.h"
 #include "server/count.h"

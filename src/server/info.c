@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/glob.h"
+#include "engine/engine.h"
+#include "engine/read.h"
 #include "protocol/render.h"
 #include "server/connection.h"
 #include "server/count.h"

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/assert.h"
+#include "engine/engine.h"
 #include "protocol/render.h"
 #include "server/answer.h"
 #include "server/count.h"

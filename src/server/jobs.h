@@ -6,7 +6,6 @@
 
 #include <uv.h>
 
-#include "engine/engine.h"
 #include "server/handler.h"
 #include "token/token_key.h"
 

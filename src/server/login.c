@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "base/hash.h"
 #include "server/log_line.h"
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "engine/read.h"
 #include "server/connection.h"
 #include "server/http_listen.h"
 #include "server/memory.h"

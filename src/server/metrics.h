@@ -11,7 +11,7 @@
 #define TN_SERVER_METRICS_H
 
 #include "broker/broker.h"
-#include "engine/read.h"
+#include "engine/engine.h"
 #include "server/count.h"
 #include "server/refusal.h"
 #include "supervisor/supervisor.h"

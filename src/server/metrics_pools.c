@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "server/metrics.h"
 
 #define GROWTH_SECONDS 180.0

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "engine/engine.h"
 #include "protocol/render.h"
 #include "server/answer.h"
 #include "server/jobs.h"

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "engine/engine.h"
 #include "process/run_orphan.h"
 #include "server/jobs.h"
 #include "server/log_line.h"

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "base/glob.h"
 #include "protocol/render.h"
 #include "server/buffers.h"

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <uv.h>
 
+#include "engine/engine.h"
 #include "protocol/render.h"
 #include "server/buffers.h"
 #include "server/count.h"
-#include "server/event_fields.h"
 #include "server/memory.h"
 #include "server/owners.h"
 #include "server/reads.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "base/hash.h"
 
 #define MASK (SERVER_REFUSALS - 1u)

@@ -4,7 +4,6 @@
 #ifndef TN_SERVER_REQUEST_H
 #define TN_SERVER_REQUEST_H
 
-#include "engine/read.h"
 #include "protocol/parse.h"
 #include "protocol/resp.h"
 #include "server/access.h"

@@ -2,7 +2,6 @@
 #include "server/schedule.h"
 
 #include "base/assert.h"
-#include "engine/read.h"
 
 #define RETRY_MS 5u
 #define TURN_MS 2u

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "engine/engine.h"
 #include "process/run_output.h"
 #include "protocol/render.h"
 #include "protocol/text.h"
-#include "server/answer.h"
 #include "server/buffers.h"
 #include "server/count.h"
 #include "server/listen.h"

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "engine/engine.h"
 #include "server/access.h"
 #include "server/answer.h"
 #include "server/backup_job.h"

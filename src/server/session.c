@@ -5,7 +5,7 @@
 
 #include "protocol/docs.h"
 #include "protocol/render.h"
-#include "protocol/text.h"
+#include "protocol/table.h"
 #include "server/buffers.h"
 #include "server/connection.h"
 #include "server/login.h"

@@ -2,7 +2,6 @@
  * shown only in the reply to its request: it is in no log line and no event. */
 #include <string.h>
 
-#include "base/assert.h"
 #include "protocol/render.h"
 #include "server/count.h"
 #include "server/handler.h"

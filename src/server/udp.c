@@ -1,5 +1,6 @@
 /* The socket of the UDP listener: which sources are served, and which datagrams are dropped. */
 #include "server/udp.h"
+#include "engine/engine.h"
 #include "protocol/identity.h"
 #include "server/buffers.h"
 #include "server/client.h"

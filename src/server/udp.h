@@ -16,6 +16,7 @@
 #include <uv.h>
 
 #include "engine/read.h"
+#include "kernel/types.h"
 #include "protocol/datagram.h"
 #include "server/client.h"
 #include "server/count.h"

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "protocol/render.h"
+#include "engine/engine.h"
+#include "engine/read.h"
 #include "server/access.h"
 #include "server/client.h"
 #include "server/count.h"

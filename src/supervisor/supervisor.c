@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "engine/read.h"
 #include "process/run_output.h"
 #include "supervisor/supervisor_parts.h"
 

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "engine/read.h"
 #include "supervisor/supervisor_parts.h"
 
 #define PULSE_MS 200u

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "engine/read.h"
 #include "supervisor/supervisor_parts.h"
 
 static struct tn_bytes bytes_of(const char *text) {

@@ -10,7 +10,6 @@
 #ifndef TN_SUPERVISOR_SUPERVISOR_PARTS_H
 #define TN_SUPERVISOR_SUPERVISOR_PARTS_H
 
-#include "engine/read.h"
 #include "process/run.h"
 #include "process/run_health.h"
 #include "process/run_orphan.h"

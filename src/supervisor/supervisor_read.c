@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "engine/read.h"
 #include "supervisor/supervisor_parts.h"
 
 #define PAGE 64u

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "base/assert.h"
+#include "engine/read.h"
 #include "protocol/render.h"
 #include "supervisor/supervisor_parts.h"
 

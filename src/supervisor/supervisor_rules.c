@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "engine/read.h"
 #include "protocol/json.h"
 #include "protocol/render.h"
 #include "supervisor/supervisor_parts.h"

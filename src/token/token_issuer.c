@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/assert.h"
-
 /* The log's time, which never goes back: an expired token stays expired, however the clock is
  * set. */
 uint64_t token_now(const struct token_issuer *issuer) {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "crash/workload_state.h"
 #include "token/token_key.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "cli/event_row.h"
+#include "cli/reply_reader.h"
 #include "cli/show.h"
 #include "cli/show_json.h"
 #include "protocol/table.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "protocol/detail.h"
 #include "protocol/identity.h"
 #include "protocol/parse.h"
 #include "protocol/resp.h"

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "kernel/types.h"
 #include "protocol/datagram.h"
+#include "protocol/detail.h"
 #include "protocol/identity.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -15,7 +15,6 @@
 
 #include <cmocka.h>
 
-#include "etcd/wait.h"
 #include "lib/etcdkit.h"
 
 static struct etcd *client_open(const struct etcd_options *options) {

@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "etcd/wait.h"
 #include "lib/etcdkit.h"
 
 static struct etcdkit kit;

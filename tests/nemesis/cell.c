@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "base/assert.h"
-
 /* ---- State ---- */
 
 static uint64_t mix(uint64_t x) {

@@ -16,7 +16,6 @@
 
 #include <cmocka.h>
 
-#include "base/assert.h"
 #include "engine/engine.h"
 #include "log/local.h"
 #include "nemesis/mishap.h"

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/assert.h"
 #include "nemesis/order.h"
 #include "nemesis/world.h"
 

@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include "base/assert.h"
 #include "etcd/grpc_session.h"
 
 /* Frames of HTTP/2 as a server sends them, hand-made. */

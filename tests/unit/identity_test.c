@@ -3,6 +3,7 @@
 #include "unit/unit.h"
 
 #include "kernel/option.h"
+#include "protocol/detail.h"
 #include "protocol/identity.h"
 #include "protocol/text.h"
 

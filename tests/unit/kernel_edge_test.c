@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include "kernel/state.h"
-#include "lib/image.h"
 #include "lib/kit.h"
 
 #define T0 1700000000000ull

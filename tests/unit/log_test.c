@@ -18,7 +18,6 @@
 #include <cmocka.h>
 
 #include "lib/logbench.h"
-#include "log/segment.h"
 
 static struct log_stats stats_of(struct logbench *b) {
     struct log_stats stats;

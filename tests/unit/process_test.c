@@ -2,6 +2,7 @@
  * positions. */
 #include "unit/unit.h"
 
+#include "base/bytes.h"
 #include "process/cgroup.h"
 #include "process/proc.h"
 #include "process/run.h"

@@ -5,6 +5,7 @@
 #include "protocol/docs.h"
 #include "protocol/parse.h"
 #include "protocol/render.h"
+#include "protocol/table.h"
 #include "protocol/text.h"
 #include "tenure.h"
 
