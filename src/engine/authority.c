@@ -42,9 +42,18 @@ enum tn_result engine_authority_read(const struct engine *engine, enum engine_re
     return refusal;
 }
 
-bool engine_authority_confirms(const struct engine *engine) {
+uint32_t engine_authority_lead(const struct engine *engine) {
+    return atomic_load(&engine->leads);
+}
+
+bool engine_authority_confirms(const struct engine *engine, uint32_t lead) {
     struct log *log = engine->log;
-    return log->verbs->confirm == NULL || engine_delivering(engine) || log->verbs->confirm(log);
+    if (log->verbs->confirm == NULL || engine_delivering(engine)) {
+        return true;
+    }
+    /* A lead that was lost and taken again since the look says nothing about the look. */
+    return log->verbs->confirm(log) && engine_authority(engine) == TN_R_OK &&
+           engine_authority_lead(engine) == lead;
 }
 
 bool engine_authority_mark(struct kernel_lease_view *view, uint64_t clock_ms) {

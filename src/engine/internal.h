@@ -200,7 +200,7 @@ struct engine {
     bool closing;
     enum engine_role role;            /* only engine_role_move changes it */
     bool owned;                       /* this node owns the log */
-    uint32_t leads;                   /* how often the engine has begun to lead */
+    _Atomic uint32_t leads;           /* how often the engine has begun to lead */
     uint64_t owner_turn;              /* how often the log has reported an owner */
     char leader[LOG_LEADER_MAX + 1];  /* address of another owner; empty: not known */
     struct log_succession succession; /* of the last lead */
@@ -281,9 +281,12 @@ struct engine {
 enum tn_result engine_authority(const struct engine *engine);
 /* The same for a read in this mode. Called before and after the read. */
 enum tn_result engine_authority_read(const struct engine *engine, enum engine_read_mode mode);
+/* Which lead of this engine the next look belongs to. */
+uint32_t engine_authority_lead(const struct engine *engine);
 /* After a look that engine_authority_read allows: whether the log confirms that it is ours, if it is asked for
- * that. Inside a callback nothing is asked: it must not wait. */
-bool engine_authority_confirms(const struct engine *engine);
+ * that, and whether the lead is still the one before the look. Inside a callback nothing is asked: it must
+ * not wait. */
+bool engine_authority_confirms(const struct engine *engine, uint32_t lead);
 /* False if the engine has halted: its state and its files must no longer be used. */
 bool engine_authority_sound(const struct engine *engine);
 /* Shows a lease as OVERDUE if `clock_ms` has reached its deadline. True: it has. */

@@ -108,7 +108,10 @@ void engine_metrics_run(struct engine *engine) {
     if (metrics_worth_a_look(engine)) {
         uint32_t sticky = 0;
         do {
-            if (engine_read(engine, ENGINE_READ_CURRENT, metrics_read_page, &page) != TN_R_OK) {
+            /* This is the commit thread, which must not wait for the log: the log's thread may be waiting
+             * for this one. So the read asks nobody. */
+            if (engine_authority(engine) != TN_R_OK ||
+                engine_read(engine, ENGINE_READ_STALE, metrics_read_page, &page) != TN_R_OK) {
                 break;
             }
             for (uint32_t i = 0; i < page.count; i++) {

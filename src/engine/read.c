@@ -73,6 +73,7 @@ static enum tn_result read_at_once(struct engine *engine, enum engine_read_mode 
     if (verdict != TN_R_OK) {
         return verdict;
     }
+    uint32_t lead = engine_authority_lead(engine);
     uint64_t asked_ms = engine_now(engine);
     bool timely = atomic_load(&engine->logged_ms) >= asked_ms;
     bool again = read_look(engine, reader, ctx, asked_ms, timely);
@@ -80,10 +81,13 @@ static enum tn_result read_at_once(struct engine *engine, enum engine_read_mode 
     if (verdict != TN_R_OK) {
         return verdict; /* the log was lost while the reader looked */
     }
-    if (mode != ENGINE_READ_STALE && !engine_authority_confirms(engine)) {
+    if (again && mode == ENGINE_READ_NOWAIT) {
+        return TN_R_NOT_YET; /* the look after the tick is the one to confirm */
+    }
+    if (mode != ENGINE_READ_STALE && !engine_authority_confirms(engine, lead)) {
         return TN_R_MASTERDOWN;
     }
-    return again && mode == ENGINE_READ_NOWAIT ? TN_R_NOT_YET : TN_R_OK;
+    return TN_R_OK;
 }
 
 enum tn_result engine_wait_lsn(struct engine *engine, uint64_t lsn) {
@@ -109,10 +113,11 @@ static bool read_wait_owned(struct engine *engine) {
 /* What was read counts only if this node still owns the log afterwards. */
 static enum tn_result read_owned(struct engine *engine, engine_reader *reader, void *ctx) {
     for (bool again = false;; again = true) {
+        uint32_t lead = engine_authority_lead(engine);
         enum tn_result verdict = read_current(engine, reader, ctx);
         enum tn_result after = engine_authority_read(engine, ENGINE_READ_CURRENT);
         if (after == TN_R_OK && verdict != TN_R_MASTERDOWN) {
-            return engine_authority_confirms(engine) ? verdict : TN_R_MASTERDOWN;
+            return engine_authority_confirms(engine, lead) ? verdict : TN_R_MASTERDOWN;
         }
         if (again || !read_wait_owned(engine)) {
             return after != TN_R_OK ? after : verdict;

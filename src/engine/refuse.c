@@ -99,11 +99,12 @@ bool engine_refuses(struct engine *engine, const struct kernel_command *command,
     if (engine_authority_read(engine, ENGINE_READ_NOWAIT) != TN_R_OK) {
         return false;
     }
+    uint32_t lead = engine_authority_lead(engine);
     bool refused = refuse_look(engine, command, ret_result);
     if (refused && engine_authority_read(engine, ENGINE_READ_NOWAIT) != TN_R_OK) {
         return false; /* the log was lost meanwhile */
     }
-    if (refused && !engine_authority_confirms(engine)) {
+    if (refused && !engine_authority_confirms(engine, lead)) {
         return false;
     }
     refuse_learn(place, refused);

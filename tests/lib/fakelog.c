@@ -46,6 +46,8 @@ struct fakelog {
     void *on_lead_ctx;
     void (*on_append)(void *ctx);
     void *on_append_ctx;
+    void (*on_confirm)(void *ctx);
+    void *on_confirm_ctx;
     unsigned expires_at; /* the question that is answered with no; 0: none */
     uint64_t lead_at;    /* 0: the truth */
     enum tn_status failure;
@@ -494,6 +496,18 @@ void fakelog_on_lead(struct fakelog *log, void (*call)(void *ctx), void *ctx) {
 void fakelog_on_append(struct fakelog *log, void (*call)(void *ctx), void *ctx) {
     log->on_append = call;
     log->on_append_ctx = ctx;
+}
+
+static bool fake_confirm(struct log *base) {
+    struct fakelog *log = of(base);
+    log->on_confirm(log->on_confirm_ctx);
+    return true;
+}
+
+void fakelog_on_confirm(struct fakelog *log, void (*call)(void *ctx), void *ctx) {
+    log->on_confirm = call;
+    log->on_confirm_ctx = ctx;
+    log->verbs.confirm = fake_confirm;
 }
 
 void fakelog_lead_at(struct fakelog *log, uint64_t lsn) {

@@ -68,6 +68,8 @@ void fakelog_set_succession(struct fakelog *log, const struct log_succession *su
 void fakelog_on_lead(struct fakelog *log, void (*call)(void *ctx), void *ctx);
 /* `call` is called inside the next append. */
 void fakelog_on_append(struct fakelog *log, void (*call)(void *ctx), void *ctx);
+/* The log confirms reads from now on: `call` is called, and the log says that it is ours. */
+void fakelog_on_confirm(struct fakelog *log, void (*call)(void *ctx), void *ctx);
 /* Makes lead report this position of the log instead of the real one. */
 void fakelog_lead_at(struct fakelog *log, uint64_t lsn);
 /* The nodes that the log reports, and the age of this node's state. */

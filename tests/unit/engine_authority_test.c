@@ -264,6 +264,75 @@ static void without_its_log_an_engine_vouches_for_nothing(void **state) {
     }
 }
 
+/* ---- A log that confirms reads ---- */
+
+static void count_one(void *ctx) {
+    ++*(unsigned *)ctx;
+}
+
+static void tell_none(void *ctx, const struct engine_metrics *metrics) {
+    (void)metrics;
+    ++*(unsigned *)ctx;
+}
+
+/* The commit thread tells metrics. It must not wait for the thread of the log, which may wait for it. */
+static void metrics_are_told_without_asking_the_log(void **state) {
+    struct world *world = *state;
+    unsigned told = 0, asked = 0;
+    world->options.metrics = tell_none;
+    world->options.metrics_ctx = &told;
+    fakelog_on_confirm(world->log, count_one, &asked);
+    world->engine = ekit_open(&world->options);
+    ekit_run_ok(world->engine, ekit_pool_sticky(&world->command, "ids", 1, 100, 3600),
+                &world->answer);
+    assert_int_equal(engine_tick(world->engine), TN_R_OK);
+    assert_int_equal(told, 1);
+    assert_int_equal(asked, 0);
+    world_close(world);
+}
+
+static void a_read_that_needs_a_tick_is_confirmed_once(void **state) {
+    struct world *world = *state;
+    struct engine_lease lease;
+    unsigned asked = 0;
+    fakelog_on_confirm(world->log, count_one, &asked);
+    world_open(world);
+    struct subject subject = lease_lapse(world);
+    asked = 0;
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_NOWAIT, subject.id, &lease),
+                     TN_R_NOT_YET);
+    assert_int_equal(asked, 0);
+    assert_int_equal(engine_tick(world->engine), TN_R_OK);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_NOWAIT, subject.id, &lease),
+                     TN_R_OK);
+    assert_int_equal(asked, 1);
+    world_close(world);
+}
+
+static void lead_again(void *ctx) {
+    struct world *world = ctx;
+    struct log_error error;
+    fakelog_owner(world->log, false, "other:1");
+    fakelog_owner(world->log, true, "");
+    assert_int_equal(engine_lead(world->engine, &error), TN_OK);
+}
+
+static void a_lead_that_is_taken_again_does_not_confirm_an_earlier_look(void **state) {
+    struct world *world = *state;
+    struct engine_lease lease;
+    unsigned asked = 0;
+    world_open(world);
+    struct subject subject = lease_make(world);
+    fakelog_on_confirm(world->log, lead_again, world);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_AS_IS, subject.id, &lease),
+                     TN_R_MASTERDOWN);
+    fakelog_on_confirm(world->log, count_one, &asked);
+    assert_int_equal(engine_lease_read(world->engine, ENGINE_READ_AS_IS, subject.id, &lease),
+                     TN_R_OK);
+    assert_int_equal(asked, 1);
+    world_close(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(on_a_full_disk_a_passed_deadline_ends_authority),
@@ -272,6 +341,9 @@ int main(void) {
         WORLD_TEST(a_revoked_lease_stays_revoking_past_its_deadline),
         WORLD_TEST(on_a_full_disk_tokens_end_with_the_deadline),
         WORLD_TEST(a_deadline_that_passes_while_a_read_waits_counts),
+        WORLD_TEST(metrics_are_told_without_asking_the_log),
+        WORLD_TEST(a_read_that_needs_a_tick_is_confirmed_once),
+        WORLD_TEST(a_lead_that_is_taken_again_does_not_confirm_an_earlier_look),
         cmocka_unit_test(without_its_log_an_engine_vouches_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
