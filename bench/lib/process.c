@@ -2,6 +2,7 @@
 #include "process.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -363,4 +364,24 @@ double process_cpu_us(const struct process *process) {
     char *end;
     unsigned long long user = strtoull(at, &end, 10), system = strtoull(end, NULL, 10);
     return (double)(user + system) * 1e6 / (double)sysconf(_SC_CLK_TCK);
+}
+
+double process_thread_ns(const struct process *process) {
+    char path[64], file_name[352], line[128];
+    double sum = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)process->id);
+    DIR *tasks = opendir(path);
+    if (tasks == NULL) {
+        die("no figures about a server");
+    }
+    for (const struct dirent *task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+        snprintf(file_name, sizeof file_name, "%s/%s/schedstat", path, task->d_name);
+        FILE *file = task->d_name[0] != '.' ? fopen(file_name, "re") : NULL;
+        if (file != NULL) {
+            sum += fgets(line, sizeof line, file) != NULL ? strtod(line, NULL) : 0;
+            fclose(file);
+        }
+    }
+    closedir(tasks);
+    return sum;
 }

@@ -64,5 +64,7 @@ uint16_t process_port_free(void);
 uint64_t process_resident_bytes(const struct process *process);
 /* Processor time that all threads of the process have used, including time in the kernel. */
 double process_cpu_us(const struct process *process);
+/* The same of the threads that live, in nanoseconds and exact, where process_cpu_us counts in steps of 10 ms. */
+double process_thread_ns(const struct process *process);
 
 #endif
