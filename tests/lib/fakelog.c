@@ -23,6 +23,11 @@ struct snapshot {
     unsigned count;
 };
 
+struct hook {
+    void (*call)(void *ctx);
+    void *ctx;
+};
+
 struct fakelog {
     struct log log;
     struct log_store store;
@@ -42,12 +47,7 @@ struct fakelog {
     const struct log_follower *follower; /* NULL: not started */
 
     struct log_succession succession;
-    void (*on_lead)(void *ctx);
-    void *on_lead_ctx;
-    void (*on_append)(void *ctx);
-    void *on_append_ctx;
-    void (*on_confirm)(void *ctx);
-    void *on_confirm_ctx;
+    struct hook on_lead, on_append, on_confirm;
     unsigned expires_at; /* the question that is answered with no; 0: none */
     uint64_t lead_at;    /* 0: the truth */
     enum tn_status failure;
@@ -75,6 +75,13 @@ struct fakelog {
     log_committed *done;
     void *done_ctx;
 };
+
+/* A hook is called once. */
+static struct hook hook_take(struct hook *at) {
+    struct hook hook = *at;
+    *at = (struct hook){0};
+    return hook;
+}
 
 static struct fakelog *of(struct log *log) {
     return (struct fakelog *)log;
@@ -161,11 +168,10 @@ static void fake_append(struct log *base, const struct log_batch *batch, log_com
     assert_false(log->busy);
     assert_false(log->dead);
     log->appends++;
-    if (log->on_append != NULL) {
-        void (*call)(void *ctx) = log->on_append;
-        log->on_append = NULL;
+    struct hook hook = hook_take(&log->on_append);
+    if (hook.call != NULL) {
         pthread_mutex_unlock(&log->lock);
-        call(log->on_append_ctx);
+        hook.call(hook.ctx);
         pthread_mutex_lock(&log->lock);
     }
     if (!log->owned) {
@@ -264,10 +270,9 @@ static enum tn_status fake_lead(struct log *base, struct log_position *ret_posit
     if (log->lead_at != 0) {
         ret_position->lsn = log->lead_at;
     }
-    if (log->on_lead != NULL) {
-        void (*call)(void *ctx) = log->on_lead;
-        log->on_lead = NULL;
-        call(log->on_lead_ctx);
+    struct hook hook = hook_take(&log->on_lead);
+    if (hook.call != NULL) {
+        hook.call(hook.ctx);
     }
     return TN_OK;
 }
@@ -489,24 +494,21 @@ void fakelog_set_succession(struct fakelog *log, const struct log_succession *su
 }
 
 void fakelog_on_lead(struct fakelog *log, void (*call)(void *ctx), void *ctx) {
-    log->on_lead = call;
-    log->on_lead_ctx = ctx;
+    log->on_lead = (struct hook){call, ctx};
 }
 
 void fakelog_on_append(struct fakelog *log, void (*call)(void *ctx), void *ctx) {
-    log->on_append = call;
-    log->on_append_ctx = ctx;
+    log->on_append = (struct hook){call, ctx};
 }
 
 static bool fake_confirm(struct log *base) {
     struct fakelog *log = of(base);
-    log->on_confirm(log->on_confirm_ctx);
+    log->on_confirm.call(log->on_confirm.ctx);
     return true;
 }
 
 void fakelog_on_confirm(struct fakelog *log, void (*call)(void *ctx), void *ctx) {
-    log->on_confirm = call;
-    log->on_confirm_ctx = ctx;
+    log->on_confirm = (struct hook){call, ctx};
     log->verbs.confirm = fake_confirm;
 }
 
@@ -697,14 +699,6 @@ static struct stored stored_at(struct fakelog *log, unsigned n) {
 
 struct log_batch fakelog_batch(struct fakelog *log, unsigned n) {
     return stored_at(log, n).batch;
-}
-
-uint32_t fakelog_batch_count(struct fakelog *log, unsigned n) {
-    return stored_at(log, n).batch.count;
-}
-
-uint64_t fakelog_batch_now(struct fakelog *log, unsigned n) {
-    return stored_at(log, n).batch.now_ms;
 }
 
 pthread_t fakelog_batch_thread(struct fakelog *log, unsigned n) {

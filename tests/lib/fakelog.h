@@ -101,8 +101,12 @@ unsigned fakelog_appends(struct fakelog *log); /* all appends, including failed 
 unsigned fakelog_batches(struct fakelog *log); /* stored */
 struct log_batch fakelog_batch(struct fakelog *log, unsigned n); /* valid as long as the log is */
 /* Commands in the n-th stored batch. */
-uint32_t fakelog_batch_count(struct fakelog *log, unsigned n);
-uint64_t fakelog_batch_now(struct fakelog *log, unsigned n);
+static inline uint32_t fakelog_batch_count(struct fakelog *log, unsigned n) {
+    return fakelog_batch(log, n).count;
+}
+static inline uint64_t fakelog_batch_now(struct fakelog *log, unsigned n) {
+    return fakelog_batch(log, n).now_ms;
+}
 pthread_t fakelog_batch_thread(struct fakelog *log, unsigned n); /* who called append */
 unsigned fakelog_idles(struct fakelog *log);
 /* The status that idle returns from now on; TN_OK at first. */
