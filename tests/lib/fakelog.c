@@ -601,37 +601,31 @@ enum tn_status fakelog_hand(struct fakelog *log, unsigned n) {
     return log->follower->batch(log->follower->ctx, &batch);
 }
 
-void fakelog_gate_shut(struct fakelog *log) {
-    flag_set(log, &log->shut, true);
+void fakelog_gate_set(struct fakelog *log, bool shut) {
+    flag_set(log, &log->shut, shut);
 }
 
-void fakelog_gate_open(struct fakelog *log) {
-    flag_set(log, &log->shut, false);
+/* Waits with the lock until the flag is set, and keeps the lock. */
+static void flag_await(struct fakelog *log, const bool *flag) {
+    pthread_mutex_lock(&log->lock);
+    while (!*flag) {
+        pthread_cond_wait(&log->changed, &log->lock);
+    }
 }
 
 struct log_batch fakelog_gate_wait(struct fakelog *log) {
-    pthread_mutex_lock(&log->lock);
-    while (!log->busy) {
-        pthread_cond_wait(&log->changed, &log->lock);
-    }
+    flag_await(log, &log->busy);
     struct log_batch batch = log->pending;
     pthread_mutex_unlock(&log->lock);
     return batch;
 }
 
-void fakelog_snapshot_gate_shut(struct fakelog *log) {
-    flag_set(log, &log->snapshot_shut, true);
-}
-
-void fakelog_snapshot_gate_open(struct fakelog *log) {
-    flag_set(log, &log->snapshot_shut, false);
+void fakelog_snapshot_gate_set(struct fakelog *log, bool shut) {
+    flag_set(log, &log->snapshot_shut, shut);
 }
 
 void fakelog_snapshot_gate_wait(struct fakelog *log) {
-    pthread_mutex_lock(&log->lock);
-    while (!log->snapshot_waits) {
-        pthread_cond_wait(&log->changed, &log->lock);
-    }
+    flag_await(log, &log->snapshot_waits);
     pthread_mutex_unlock(&log->lock);
 }
 

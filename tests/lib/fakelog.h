@@ -31,8 +31,13 @@ void fakelog_set_threaded(struct fakelog *log, bool threaded);
 void fakelog_set_later(struct fakelog *log);
 
 /* While the gate is shut, appends are accepted but not answered. */
-void fakelog_gate_shut(struct fakelog *log);
-void fakelog_gate_open(struct fakelog *log);
+void fakelog_gate_set(struct fakelog *log, bool shut);
+static inline void fakelog_gate_shut(struct fakelog *log) {
+    fakelog_gate_set(log, true);
+}
+static inline void fakelog_gate_open(struct fakelog *log) {
+    fakelog_gate_set(log, false);
+}
 /* Waits until an append is at the gate. Returns its batch, which is valid until the gate is opened. */
 struct log_batch fakelog_gate_wait(struct fakelog *log);
 
@@ -84,8 +89,13 @@ void fakelog_fail(struct fakelog *log, enum tn_status status, unsigned count, bo
 void fakelog_fail_snapshot(struct fakelog *log, unsigned section);
 
 /* While this gate is shut, sections of snapshots are not accepted. */
-void fakelog_snapshot_gate_shut(struct fakelog *log);
-void fakelog_snapshot_gate_open(struct fakelog *log);
+void fakelog_snapshot_gate_set(struct fakelog *log, bool shut);
+static inline void fakelog_snapshot_gate_shut(struct fakelog *log) {
+    fakelog_snapshot_gate_set(log, true);
+}
+static inline void fakelog_snapshot_gate_open(struct fakelog *log) {
+    fakelog_snapshot_gate_set(log, false);
+}
 /* Waits until a section is at this gate. */
 void fakelog_snapshot_gate_wait(struct fakelog *log);
 
