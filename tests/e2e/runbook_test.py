@@ -136,7 +136,7 @@ class Runbook(unittest.TestCase):
         self.assertFalse(machine.pid("tenured"))
 
     def test_02_in(self):
-        self.follow("Getting in: a single node becomes a cluster")
+        self.follow("Turn a single node into a cluster")
         self.roles(a="owner", b="follower", c="follower")
         self.intact()
 
@@ -198,7 +198,7 @@ class Runbook(unittest.TestCase):
         self.intact()
 
     def test_11_out(self):
-        said = self.follow("Out: close the cluster")
+        said = self.follow("Close the cluster")
         self.assertIn("ports", said)
         running = [machine for machine in self.machines.all if machine.pid("tenured")]
         self.assertEqual(len(running), 1)
