@@ -5,8 +5,8 @@
 
 Everything else it finds in its environment, where Tenure puts it: the server's address (TENURE_API_URL),
 the trigger that it serves (TENURE_TRIGGER) and the token that allows it to, in TENURE_TOKEN or in the
-variable that the sensor's description names as token_env (TENURE_TOKEN_ENV). A token does not live
-for ever, so it is exchanged for a fresh one when a fifth of its life is left. One that is refused is dead:
+variable that the sensor's description names as token_env (TENURE_TOKEN_ENV). A token expires,
+so it is exchanged for a fresh one when a fifth of its life is left. One that is refused is dead:
 the sensor was stopped and somebody else may run in its place, so there is nothing to do but to leave.
 """
 import base64

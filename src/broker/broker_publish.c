@@ -1,9 +1,9 @@
 /* Events to the broker.
  *
- * What is sent stands in a row, by the number that the broker will confirm it with, until it is; by ids
- * only, since the engine keeps the events. A connection that is lost takes the row with it, and events
- * are read again from the first that was not confirmed, which is also where a server that starts goes
- * on. So each arrives at least once, and an event's id identifies a repetition. */
+ * Unconfirmed events wait in a queue, keyed by delivery number. The queue has only their ids, since the
+ * engine keeps the events. When a connection is lost, its queue is dropped, and events are read again
+ * from the first unconfirmed one; a server that starts continues there, too. So each event arrives at
+ * least once, and its id identifies a repetition. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What tenured is told: settings, users, and declared pools, sensors and rules.
+/* The configuration of tenured: settings, users, and declared pools, sensors and rules.
  *
  * A setting comes from the configuration file, or from the environment, which goes before it, or from
  * a flag, which goes before both. One table says for each its section and key in the file, and from

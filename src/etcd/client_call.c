@@ -207,7 +207,7 @@ static struct client_call *first_over(struct etcd_client *client) {
 }
 
 bool client_calls_process(struct etcd_client *client) {
-    /* Calls that `done` submits with a deadline in the past must not go round for ever. */
+    /* Calls that `done` submits with a deadline in the past must not keep the loop in here. */
     uint64_t last = client->orders;
     bool any = false;
     for (struct client_call *call; (call = first_over(client)) != NULL && call->order <= last;) {

@@ -20,8 +20,8 @@
  *
  * "Surely not" is said only where etcd answers before it proposes the change to the other members,
  * or where applying it was refused on all of them alike. "Space exceeded" is not such an answer: when
- * the quota runs out while the change is on its way, etcd applies it and reports the error all the
- * same. It is final, though: the call is not under way any more, so that a read shows the outcome. */
+ * the quota runs out while the change is on its way, etcd applies it and still reports the
+ * error. It is final, though: the call is not under way any more, so that a read shows the outcome. */
 #ifndef TN_ETCD_VERDICT_H
 #define TN_ETCD_VERDICT_H
 

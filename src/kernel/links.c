@@ -1,6 +1,6 @@
 /* Checks the references between records once, after an image is loaded.
  *
- * Checksums tell what a disk has lost; they do not tell that whoever wrote the image was right. So
+ * Checksums show what a disk has lost; they do not prove that the writer was correct. So
  * before anything follows a reference, one pass sees that every one of them leads to a record in
  * use (the table below), and that every list ends: a list with links both ways because each
  * neighbour points back and its head has nobody before it; a queue with links one way because it is

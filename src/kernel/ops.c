@@ -255,8 +255,7 @@ enum tn_result kernel_op_begin(struct kernel *k, const struct kernel_command *c,
 }
 
 /* Not before the entry in front of it, which may be of a time with a longer window: the queue stays
- * in order, and an id that was admitted because it is remembered finds room if it is not any more.
- * */
+ * in order, and an id that was admitted because it is remembered finds room if it no longer is. */
 static uint64_t expires_at(const struct kernel *k) {
     const struct root *root = root_at(k);
     uint64_t at = root->now_ms + kernel_seconds_ms(kernel_limit(k, KERNEL_LIMIT_OP_SECONDS));

@@ -10,10 +10,10 @@
  *   was loaded: it hands over every batch after it. It changes nothing that is stored. If it fails,
  *   what it handed over is void, and close is the only call left.
  * - start is called once, after load: from then on the log tells its follower who owns it, and hands it
- *   the batches of other owners. The local log is owned at once and for ever.
+ *   the batches of other owners. The local log is owned from the start and never lost.
  * - lead is called after the follower was told that the log is owned: it makes the log ready to be
- *   appended to and says from where. Until then nothing is written. TN_LOST: it is owned no more. If
- *   it fails otherwise, close is the only call left.
+ *   appended to and says from where. Until then nothing is written. TN_LOST: the log has another
+ *   owner. If it fails otherwise, close is the only call left.
  * - append is called with one batch at a time, after lead: the next one only after `done` of the last
  *   one. `done` runs once, on the calling thread before append returns or later on another thread.
  *     TN_OK       the batch is durable;
@@ -103,12 +103,12 @@ struct log_verbs {
                            struct log_error *error);
     /* Whether the log is surely ours at this moment, from any thread. NULL: from lead on, always. */
     bool (*owned)(const struct log *log);
-    /* Whether the log is ours at a moment within this call, as those know who share it: for readers to whom a
-     * clock is not enough. From any thread but the log's own; may wait for half a second. True at once if
-     * the log's user has not asked for that. NULL: the clock has to do, or nobody else can own it. */
+    /* Asks the nodes that share the log whether this node owned it at some moment during the call. For reads
+     * that must not rely on clocks. From any thread but the log's own; may wait for half a second. True at
+     * once if the log's user has not asked for that. NULL: the log relies on clocks, or has no other nodes. */
     bool (*confirm)(struct log *log);
     /* In boot time: until when the log is surely ours, if nothing is renewed; from any thread. 0: it is not.
-     * NULL: for ever. */
+     * NULL: it is always ours. */
     uint64_t (*owned_until)(const struct log *log);
     /* After lead. NULL: there are no other owners. */
     void (*succession)(struct log *log, struct log_succession *ret_succession);

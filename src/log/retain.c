@@ -1,4 +1,4 @@
-/* What is let go: snapshots older than the last two, segments older than the older of them.
+/* Removes snapshots older than the last two, and segments older than the older of them.
  *
  * As long as there is only one snapshot, the log from its beginning is what an operator falls back
  * to, so everything is kept. Old segments become spares while there is room for them.

@@ -4,7 +4,7 @@ its own, at Tenure and at redis-server in turn, on the same machine and under th
 tools/crowd.sh. Prints a table with the ratio of the two p99; fails if the honest client gets no reply.
 
 The flood comes from a process of its own. It reads the replies and throws them away: a connection that
-does not read them is no flood, since both servers stop serving it. Times are told, not judged: on a
+does not read them is no flood, since both servers stop serving it. Times are reported but not asserted: on a
 machine with few cores the flood takes processor time from the server and from the honest client."""
 import multiprocessing
 import os
