@@ -157,8 +157,9 @@ function post(at, enctype) {
   field.value = body;
   form.append(field);
   document.body.append(form);
+  const loaded = new Promise((done) => { frame.onload = done; });  // an error page fires it, too
   form.submit();
-  return new Promise((done) => { frame.onload = done; setTimeout(done, 3000); });
+  return loaded;
 }
 const image = (url) => new Promise((done) => {
   const i = new Image();

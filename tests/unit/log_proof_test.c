@@ -2,7 +2,9 @@
  *
  * The first part is about the proofs that a file existed; the rest about failures that must be
  * reported correctly. Fake disk, but for the last three tests. */
+#include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -348,6 +350,45 @@ static void signal_count(int number) {
     signals += 1;
 }
 
+/* Waits until the log's thread runs: it makes a spare. Before that it blocks all signals, as every thread
+ * does while it starts. */
+static void spare_await(const char *dir) {
+    for (bool found = false; !found;) {
+        (void)sched_yield();
+        DIR *entries = opendir(dir);
+        assert_non_null(entries);
+        for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+            found |= strncmp(entry->d_name, "spare-", strlen("spare-")) == 0;
+        }
+        (void)closedir(entries);
+    }
+}
+
+/* The number of threads of this process that block SIGUSR1; *ret_threads: of all. */
+static unsigned blockers_count(unsigned *ret_threads) {
+    unsigned blockers = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    *ret_threads = 0;
+    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
+        char path[300];
+        char line[256];
+        unsigned long long blocked = 0;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
+        FILE *status = entry->d_name[0] != '.' ? fopen(path, "r") : NULL;
+        while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+            (void)sscanf(line, "SigBlk: %llx", &blocked);
+        }
+        if (status != NULL) {
+            (void)fclose(status);
+            *ret_threads += 1;
+            blockers += (blocked >> (SIGUSR1 - 1) & 1) != 0;
+        }
+    }
+    (void)closedir(tasks);
+    return blockers;
+}
+
 static void signals_of_the_host_stay_with_its_threads(void **state) {
     (void)state;
     char dir[] = "/tmp/tenure-log-XXXXXX";
@@ -358,11 +399,15 @@ static void signals_of_the_host_stay_with_its_threads(void **state) {
     assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
     struct logbench b;
     real_start(&b, dir); /* with its thread */
+    spare_await(dir);
     sigemptyset(&mine);
     sigaddset(&mine, SIGUSR1);
     assert_int_equal(pthread_sigmask(SIG_BLOCK, &mine, &before), 0);
+    unsigned threads = 0;
+    unsigned blockers = blockers_count(&threads);
+    assert_true(threads >= 2);
+    assert_int_equal(blockers, threads);
     assert_int_equal(kill(getpid(), SIGUSR1), 0);
-    usleep(50000);
     assert_int_equal(signals, 0);
     assert_int_equal(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
     assert_int_equal(signals, 1);
