@@ -3,8 +3,9 @@
 # undefined-behavior sanitizers, the threaded tests under the thread sanitizer.
 #
 # Continues after a failure, so that one run shows all failures. At the end it lists the failed tests again,
-# each with the end of its output. The last line is `N passed, N failed`, over all runs; a
-# build that fails counts as one failure. Exits 0 only if nothing failed.
+# each with the end of its output, and the seconds that each preset took. The last line is
+# `N passed, N failed`, over all runs; a build that fails counts as one failure. Exits 0 only if nothing
+# failed.
 #
 # A test that fails has failed: nothing is played again. One that comes and goes has a race to be found.
 set -euo pipefail
@@ -14,6 +15,7 @@ passed=0
 failed=0
 failures=() # those of them that have a name: preset and test
 tail_lines=60
+times=() # of the presets
 
 # The number in attribute $2 of the <testsuite> element of the JUnit file $1.
 junit_number() {
@@ -110,10 +112,13 @@ fi
 # The analyzer of clang-tidy looks at recent changes; `make lint` has it look at everything.
 export TENURE_TIDY_COMMITS=${TENURE_TIDY_COMMITS:-8}
 for preset in release dev tsan; do
+    begin=$SECONDS
     run "$preset"
+    times+=("$preset=$((SECONDS - begin))")
 done
 
 [ "${#failures[@]}" -eq 0 ] || tell_failures
 echo
+echo "seconds: ${times[*]}"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
