@@ -58,10 +58,11 @@ static void print_row(FILE *out, const struct config_row *row) {
 }
 
 static void print_all(FILE *out) {
-    static const char *const sections[][2] = {{"server", "`[server]`"},   {"tls", "`[tls]`"},         {"udp", "`[udp]`"},
-                                              {"engine", "`[engine]`"},   {"tokens", "`[tokens]`"},
-                                              {"sensors", "`[sensors]`"}, {"amqp", "`[amqp]`"},
-                                              {"cluster", "`[cluster]`"}, {"limits", "`[limits]`"}, {"", "Not in the file"}};
+    static const char *const sections[][2] = {{"server", "`[server]`"}, {"tls", "`[tls]`"},
+                                              {"udp", "`[udp]`"},       {"engine", "`[engine]`"},
+                                              {"tokens", "`[tokens]`"}, {"sensors", "`[sensors]`"},
+                                              {"amqp", "`[amqp]`"},     {"cluster", "`[cluster]`"},
+                                              {"limits", "`[limits]`"}, {"", "Not in the file"}};
     for (size_t s = 0; s < sizeof sections / sizeof sections[0]; s++) {
         (void)fprintf(out,
                       "%s\n\n| setting | flag, variable | default | values | reload | |\n"

@@ -53,9 +53,9 @@ struct cli_settings {
 #define CLI_PORT "7411"
 #define CLI_LIMIT 1000u /* the default limit of a list */
 
-/* From the environment: TENURE_URL (tenure://host:port, or tenure://a:7411,b:7411 for the nodes of a cluster), TENURE_HOST, TENURE_PORT, and
- * TENURE_SOCKET, which overrides them. False: a variable is invalid; standard error has the reason.
- * */
+/* From the environment: TENURE_URL (tenure://host:port, or tenure://a:7411,b:7411 for the nodes of a
+ * cluster), TENURE_HOST, TENURE_PORT, and TENURE_SOCKET, which overrides them. False: a variable is
+ * invalid; standard error has the reason. */
 bool cli_settings_init(struct cli_settings *settings, const struct os *os);
 /* Whether a client of Tenure reads this environment variable. */
 bool cli_settings_variable(const char *name);

@@ -1,4 +1,5 @@
-/* What changed between two rounds of `--watch`: rows are compared with those of the round before, by their first cell. */
+/* What changed between two rounds of `--watch`: rows are compared with those of the round before,
+ * by their first cell. */
 #ifndef TN_CLI_WATCH_CHANGES_H
 #define TN_CLI_WATCH_CHANGES_H
 
@@ -23,8 +24,8 @@ struct cli_changes {
 };
 
 void cli_changes_free(struct cli_changes *changes);
-/* The next row of this round: `count` cells, a NUL after each. Bit n of *ret_cells: cell n differs. Cells whose bits are
- * in `ticking` are not compared. */
+/* The next row of this round: `count` cells, a NUL after each. Bit n of *ret_cells: cell n differs. Cells
+ * whose bits are in `ticking` are not compared. */
 enum cli_change cli_changes_row(struct cli_changes *changes, const char *cells, uint32_t count,
                                 uint32_t ticking, uint32_t *ret_cells);
 /* The round has ended. If it was `good`, its rows are what the next one is compared with. */

@@ -178,8 +178,9 @@ enum tn_status engine_open(const struct engine_options *options, struct engine *
 
 /* Takes the lead: appends what must be in the log before anything is served (the limits, a restored
  * generation, that the clients of waiting leases are gone), starts the clock and the ticks. TN_OK also if
- * it leads already; TN_LOST if the log is not ours, or was lost and is ours again; TN_NOSPACE: it may be tried again; after any other failure
- * engine_close is the only call left. Waits for the log; not from a callback. */
+ * it leads already; TN_LOST if the log is not ours, or was lost and is ours again; TN_NOSPACE:
+ * the call may be repeated; after any other failure engine_close is the only call left. Waits for the log;
+ * not from a callback. */
 enum tn_status engine_lead(struct engine *engine, struct log_error *error);
 
 /* Answers the requests in flight, then gives up the lead and the log. TN_OK also if the engine does

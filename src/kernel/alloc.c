@@ -2,8 +2,8 @@
  *
  * Order of checks: form of the request, pools, rights, ttl, a disown in progress, the holder's own
  * sticky lease, room in the tables, quotas, the lines of waiting leases, then the values: requested
- * ones first, so that "any" never takes one of them. Values are claimed one by one. A refusal undoes the claims, including
- * the state of the generator, so it changes nothing except that due deadlines take effect. */
+ * ones first, so that "any" never takes one of them. A refusal undoes all claims and the state of
+ * the generator, so it changes nothing except that due deadlines take effect. */
 #include "kernel/claim.h"
 #include "kernel/waiting.h"
 

@@ -8,9 +8,9 @@
  * 3. Hand over the snapshot. Begin at the last segment that starts no later than the first LSN after
  *    it (at the first of all, if read only: then everything is checked).
  * 4. In each segment follow the frames. Each must verify, have the LSN that is next (with the gap that
- *    the segment's header may declare), a time not before the last, and the chain value of the last. A segment that has a successor ends where
- *    the successor's first LSN is reached; frames there and after are superseded. The newest ends
- *    at a mark, or where nothing verifies.
+ *    the segment's header may declare), a time not before the last, and the chain value of the last.
+ *    A segment that has a successor ends where the successor's first LSN is reached; frames there and
+ *    after are superseded. The newest ends at a mark, or where nothing verifies.
  * 5. Where a frame should be and none verifies:
  *      - in a segment with a successor: damage; the successor proves that the frame was synced;
  *      - as the first frame of a started segment: damage; it was synced before the file had a name;

@@ -3,8 +3,9 @@
  * 1. Sync the directory: the entries that were read may exist in this machine's cache only.
  * 2. If the log ends in a closing mark, nothing can be missing: go on in the newest segment. As the
  *    last step of the start an ordinary mark replaces the closing mark.
- * 3. Otherwise an acknowledged batch may be missing at the end without a trace, Begin a fresh segment whose header passes over every LSN that the
- *    newest segment can have held, so that no id is ever given twice, whatever was lost.
+ * 3. Otherwise an acknowledged batch may be missing at the end without a trace. Begin a fresh segment
+ *    whose header passes over every LSN that the newest segment can have held, so that
+ *    no id is ever given twice, whatever was lost.
  *    - If the last batch is not known to be on disk, write it again, with the same LSNs, time and
  *      payload, as the first batch of the fresh segment. Reading it back proves nothing: after a failed
  *      sync the cache can hold, as clean, pages that the disk never got. A crash before the fresh

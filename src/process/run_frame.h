@@ -5,10 +5,11 @@
  *     START    u8 whether /proc is to be that of our own pid namespace, u8 whether it is a job, u8
  *              whether the job gets the terminal, u64 the signals that the job ignores (bit N - 1 for
  *              signal N), u64 for each limit, u64 bytes of a log file, u32 how many are kept, u64
- *              number of the first, u64 term_at and u64 kill_at as in LIVE, u16 counts of arguments and of variables, then texts, each ended by
- *              NUL: cwd, log directory (empty: no log), cgroup directory (empty: none), user and group
- *              to become (empty: who we are), files to be given to that user: its token and its rules
- *              (empty: none), arguments, variables
+ *              number of the first, u64 term_at and u64 kill_at as in LIVE, u16 counts of arguments
+ *              and of variables, then texts, each ended by NUL: cwd, log directory (empty: no log),
+ *              cgroup directory (empty: none), user and group to become (empty: those of the server),
+ *              files to be given to that user: its token and its rules (empty: none), arguments,
+ *              variables
  *     LIVE     u64 term_at, u64 kill_at: milliseconds on CLOCK_BOOTTIME at which the guardian does what
  *              TERM and KILL say, by itself; 0: never. Each LIVE replaces both times, so a sender that
  *              stops, hangs or dies loses the run at the times it gave last

@@ -177,7 +177,8 @@ void replica_owner_begin(struct replica_owner *owner, const struct replica_owner
                          uint64_t boot_ms);
 
 /* One fact at one time (which never goes back). log_ms is the time of the log now, as an owner stamps
- * it; a new owner's follows from the last head, and so does that of an owner that says 0. `nonce` must be new for every call. */
+ * it; a new owner's follows from the last head, and so does that of an owner that says 0.
+ * `nonce` must be new for every call. */
 void replica_owner_step(struct replica_owner *owner, const struct replica_fact *fact,
                         uint64_t boot_ms, uint64_t log_ms, const struct replica_nonce *nonce,
                         struct replica_effects *ret_effects);

@@ -117,6 +117,7 @@ body=$(repeat 69 '    g();')
 plant engine $'int f(int a) {\n'"$body"$'\n}' function
 plant server "$(repeat 701 'int g(int a);')" file
 sed -i '$ s/:1: /:701: /' "$expected"
+plant engine "/* $(printf '%0115d' 0) */" line
 
 # None of this breaks a rule.
 lawful=src/kernel/lawful.c
@@ -133,6 +134,9 @@ cat >"$copy/$lawful" <<'C'
         x
 
 static const char *text = "free(1) /* not a comment";
+/* clang-format off */
+#define LAWFUL_TABLE(X) X(A, 1) /*                     A row of a table may be longer, if clang-format does not break it */
+/* clang-format on */
 static const char quote = '"', brace = '{'; // rand()
 struct lawful {
     uint64_t time, double_count;

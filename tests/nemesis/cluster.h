@@ -2,7 +2,8 @@
  * (relay.h), each of which can be taken away for a while. What is due comes back in nm_cluster_tend.
  *
  * Clients follow the owner: a refusal names it, and a client that gets no answer for a second (every third
- * client: for eight), or loses its connection, tries the next node. The log of a node is read after each of its deaths. */
+ * client: for eight), or loses its connection, tries the next node. The log of a node is read after
+ * each of its deaths. */
 #ifndef TESTS_NEMESIS_CLUSTER_H
 #define TESTS_NEMESIS_CLUSTER_H
 
