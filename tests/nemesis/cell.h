@@ -10,7 +10,7 @@
 #ifndef TESTS_NEMESIS_CELL_H
 #define TESTS_NEMESIS_CELL_H
 
-#include "nemesis/world.h"
+#include "nemesis/nm_world.h"
 
 struct nm_cell_lease {
     uint8_t state; /* enum kernel_state; none: it does not exist */

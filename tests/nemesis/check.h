@@ -16,7 +16,7 @@
 #ifndef TESTS_NEMESIS_CHECK_H
 #define TESTS_NEMESIS_CHECK_H
 
-#include "nemesis/history.h"
+#include "nemesis/nm_history.h"
 
 struct nm_report {
     char why[4096];   /* empty: nothing is wrong */

@@ -7,9 +7,9 @@
 
 #include "base/assert.h"
 #include "nemesis/check.h"
+#include "nemesis/nm_replay.h"
+#include "nemesis/nm_world.h"
 #include "nemesis/order.h"
-#include "nemesis/replay.h"
-#include "nemesis/world.h"
 
 struct judge {
     const struct nm_history *h;

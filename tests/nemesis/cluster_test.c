@@ -16,9 +16,9 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "nemesis/cluster.h"
-#include "nemesis/judge.h"
 #include "nemesis/mishap.h"
+#include "nemesis/nm_cluster.h"
+#include "nemesis/nm_judge.h"
 #include "sim/seeds.h"
 
 #define CLIENTS 12u

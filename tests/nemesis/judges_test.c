@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "nemesis/check.h"
-#include "nemesis/load.h"
+#include "nemesis/nm_load.h"
 #include "nemesis/violate.h"
 
 #define OPS 2500u

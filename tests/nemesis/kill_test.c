@@ -1,5 +1,5 @@
 /* kill -9 of the real server at random points under load, and a ledger of the answers that clients
- * got: after each restart all of them must still hold (ledger.h).
+ * got: after each restart all of them must still hold (nm_ledger.h).
  *
  * TENURE_KILLS is the number of kills, TENURE_SEED begins with another seed. A server's directory
  * is used for fifty kills, then its history goes to the judges as well. */
@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #include "nemesis/check.h"
-#include "nemesis/ledger.h"
+#include "nemesis/nm_ledger.h"
 
 #define ROUND_KILLS 50u
 #define BURST_OPS 200u

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "nemesis/judge.h"
-#include "nemesis/load.h"
+#include "nemesis/nm_judge.h"
+#include "nemesis/nm_load.h"
 #include "sim/seeds.h"
 
 #define ROUND_OPS 20000u

@@ -1,4 +1,4 @@
-/* What happens to connections and to the running server; see load.h. */
+/* What happens to connections and to the running server; see nm_load.h. */
 #include "nemesis/mishap.h"
 
 #include <signal.h>

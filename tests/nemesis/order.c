@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
-#include "nemesis/world.h"
+#include "nemesis/nm_world.h"
 
 /* A repeat of what was answered says nothing new about time: its position is the first one's. */
 static bool has_position(const struct nm_op *op) {

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "nemesis/nm_world.h"
 #include "nemesis/order.h"
-#include "nemesis/world.h"
 
 /* ---- Places ---- */
 

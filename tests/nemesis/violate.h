@@ -6,7 +6,7 @@
 #define TESTS_NEMESIS_VIOLATE_H
 
 #include "base/prng.h"
-#include "nemesis/history.h"
+#include "nemesis/nm_history.h"
 
 struct nm_violation {
     const char *name;

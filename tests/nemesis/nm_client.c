@@ -1,5 +1,5 @@
-/* See client.h. */
-#include "nemesis/client.h"
+/* See nm_client.h. */
+#include "nemesis/nm_client.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "nemesis/process.h"
-#include "nemesis/world.h"
+#include "nemesis/nm_process.h"
+#include "nemesis/nm_world.h"
 #include "protocol/parse.h"
 
 /* ---- The connection ---- */

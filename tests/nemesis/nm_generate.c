@@ -1,5 +1,5 @@
-/* See generate.h. */
-#include "nemesis/generate.h"
+/* See nm_generate.h. */
+#include "nemesis/nm_generate.h"
 
 #include <string.h>
 

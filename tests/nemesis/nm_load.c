@@ -1,5 +1,5 @@
-/* See load.h. The loop and the lives of the server; mishap.c has what happens to connections. */
-#include "nemesis/load.h"
+/* See nm_load.h. The loop and the lives of the server; mishap.c has what happens to connections. */
+#include "nemesis/nm_load.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -12,8 +12,8 @@
 #include <time.h>
 
 #include "base/assert.h"
-#include "nemesis/cluster.h"
 #include "nemesis/mishap.h"
+#include "nemesis/nm_cluster.h"
 
 bool nm_load_fail(struct nm_load *load, const char *format, ...) {
     va_list arguments;

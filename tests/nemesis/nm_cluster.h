@@ -4,11 +4,11 @@
  * Clients follow the owner: a refusal names it, and a client that gets no answer for a second (every third
  * client: for eight), or loses its connection, tries the next node. The log of a node is read after
  * each of its deaths. */
-#ifndef TESTS_NEMESIS_CLUSTER_H
-#define TESTS_NEMESIS_CLUSTER_H
+#ifndef TESTS_NEMESIS_NM_CLUSTER_H
+#define TESTS_NEMESIS_NM_CLUSTER_H
 
 #include "lib/etcdkit.h"
-#include "nemesis/load.h"
+#include "nemesis/nm_load.h"
 #include "nemesis/relay.h"
 
 struct nm_node {
@@ -35,7 +35,7 @@ bool nm_cluster_open(struct nm_cluster *cluster, struct nm_load *load);
 /* Ends everything. The files stay if the load has failed. */
 void nm_cluster_close(struct nm_cluster *cluster, const struct nm_load *load);
 
-/* ---- Clients, for load.c ---- */
+/* ---- Clients, for nm_load.c ---- */
 
 bool nm_cluster_connect(struct nm_cluster *cluster, struct nm_client *client);
 /* Connects clients that have no connection, to the owner if it is known. */

@@ -2,10 +2,10 @@
  *
  * An operation is one request of one client. It began before its first byte was sent and ended
  * after its last answer was read, by one monotonic clock, so that "ended before the other began" is
- * true whenever it is claimed. Everything is kept in numbers of fixed size (see world.h for their
+ * true whenever it is claimed. Everything is kept in numbers of fixed size (see nm_world.h for their
  * meaning), so that a history is written to a file as it is and checked again from there. */
-#ifndef TESTS_NEMESIS_HISTORY_H
-#define TESTS_NEMESIS_HISTORY_H
+#ifndef TESTS_NEMESIS_NM_HISTORY_H
+#define TESTS_NEMESIS_NM_HISTORY_H
 
 #include "base/bytes.h"
 #include "kernel/result.h"
@@ -63,7 +63,7 @@ struct nm_op {
     uint32_t repeats;            /* the operation that it repeats, or NM_NONE */
     uint16_t sends;
     uint8_t verb, group, holder; /* of a rekey: the new holder */
-    uint8_t ttl_s;               /* 0: none; see world.h for those of cells */
+    uint8_t ttl_s;               /* 0: none; see nm_world.h for those of cells */
     uint8_t after_s;             /* of a revoke: its delay; 0: none */
     bool now;                    /* of a release */
     bool clash;                  /* uses the operation id of another one */

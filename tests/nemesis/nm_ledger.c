@@ -1,5 +1,5 @@
-/* See ledger.h. */
-#include "nemesis/ledger.h"
+/* See nm_ledger.h. */
+#include "nemesis/nm_ledger.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* See history.h. */
-#include "nemesis/history.h"
+/* See nm_history.h. */
+#include "nemesis/nm_history.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 #include "log/local.h"
-#include "nemesis/world.h"
+#include "nemesis/nm_world.h"
 #include "os/os.h"
 
 /* Makes room for one more element; the others move along. */

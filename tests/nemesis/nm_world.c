@@ -1,5 +1,5 @@
-/* See world.h. */
-#include "nemesis/world.h"
+/* See nm_world.h. */
+#include "nemesis/nm_world.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -2,11 +2,11 @@
  *
  * Requests are numbers of operations in a history. Answers are read with the command line's reader
  * of replies and put into the operation. */
-#ifndef TESTS_NEMESIS_CLIENT_H
-#define TESTS_NEMESIS_CLIENT_H
+#ifndef TESTS_NEMESIS_NM_CLIENT_H
+#define TESTS_NEMESIS_NM_CLIENT_H
 
 #include "cli/reply_reader.h"
-#include "nemesis/history.h"
+#include "nemesis/nm_history.h"
 
 #define NM_DEPTH 16u
 

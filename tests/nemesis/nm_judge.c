@@ -1,4 +1,4 @@
-#include "nemesis/judge.h"
+#include "nemesis/nm_judge.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 #include "nemesis/check.h"
-#include "nemesis/process.h"
+#include "nemesis/nm_process.h"
 
 bool nm_judge(const struct nm_history *h) {
     struct nm_report report = {.why = ""};

@@ -7,11 +7,11 @@
  *           a cell is a small sequential object, and its operations can be judged without a log
  *   others  everything that time moves: leases that end, graces, cooldowns, sticky holders, scopes;
  *           every strategy; quotas */
-#ifndef TESTS_NEMESIS_WORLD_H
-#define TESTS_NEMESIS_WORLD_H
+#ifndef TESTS_NEMESIS_NM_WORLD_H
+#define TESTS_NEMESIS_NM_WORLD_H
 
 #include "kernel/command.h"
-#include "nemesis/history.h"
+#include "nemesis/nm_history.h"
 
 #define NM_CELLS 6u
 #define NM_GROUPS 12u

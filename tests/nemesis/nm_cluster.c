@@ -1,5 +1,5 @@
-/* See cluster.h. */
-#include "nemesis/cluster.h"
+/* See nm_cluster.h. */
+#include "nemesis/nm_cluster.h"
 
 #include <inttypes.h>
 #include <setjmp.h>

@@ -1,11 +1,11 @@
 /* Runs both judges (check.h) on a history: in this process, or in one of its own while the next round
  * is played. */
-#ifndef TESTS_NEMESIS_JUDGE_H
-#define TESTS_NEMESIS_JUDGE_H
+#ifndef TESTS_NEMESIS_NM_JUDGE_H
+#define TESTS_NEMESIS_NM_JUDGE_H
 
 #include <sys/types.h>
 
-#include "nemesis/history.h"
+#include "nemesis/nm_history.h"
 
 /* Prints the figures. Keeps the history in a file if a judge rejects it. */
 bool nm_judge(const struct nm_history *h);

@@ -1,8 +1,8 @@
-/* See replay.h.
+/* See nm_replay.h.
  *
  * The model remembers few operations, since it searches them one by one; a history has thousands. So
  * they are kept here, by their ids, and the model is given the one that it would find, if any. */
-#include "nemesis/replay.h"
+#include "nemesis/nm_replay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #include "base/assert.h"
-#include "nemesis/world.h"
+#include "nemesis/nm_world.h"
 
 struct kept {
     uint64_t until_ms;

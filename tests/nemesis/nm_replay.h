@@ -2,10 +2,10 @@
  * written to be obviously right (sim/model.h). A comparison of a client's answer with the result of
  * a step is thus a comparison with the model's answer, too: kernel and model agree, or the step
  * fails. */
-#ifndef TESTS_NEMESIS_REPLAY_H
-#define TESTS_NEMESIS_REPLAY_H
+#ifndef TESTS_NEMESIS_NM_REPLAY_H
+#define TESTS_NEMESIS_NM_REPLAY_H
 
-#include "nemesis/history.h"
+#include "nemesis/nm_history.h"
 #include "sim/model.h"
 
 struct nm_replay;

@@ -1,10 +1,10 @@
 /* What clients ask next: contended, mostly sensible, sometimes wrong on purpose. */
-#ifndef TESTS_NEMESIS_GENERATE_H
-#define TESTS_NEMESIS_GENERATE_H
+#ifndef TESTS_NEMESIS_NM_GENERATE_H
+#define TESTS_NEMESIS_NM_GENERATE_H
 
 #include "base/prng.h"
-#include "nemesis/history.h"
-#include "nemesis/world.h"
+#include "nemesis/nm_history.h"
+#include "nemesis/nm_world.h"
 
 #define NM_TOKENS 6u
 

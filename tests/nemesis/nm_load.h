@@ -9,12 +9,12 @@
  * stopped for a moment; connections cut, also in the middle of a request; clients that do not read;
  * snapshots. After each death the log is read from the directory, before the server has a chance to
  * touch it. */
-#ifndef TESTS_NEMESIS_LOAD_H
-#define TESTS_NEMESIS_LOAD_H
+#ifndef TESTS_NEMESIS_NM_LOAD_H
+#define TESTS_NEMESIS_NM_LOAD_H
 
-#include "nemesis/client.h"
-#include "nemesis/generate.h"
-#include "nemesis/process.h"
+#include "nemesis/nm_client.h"
+#include "nemesis/nm_generate.h"
+#include "nemesis/nm_process.h"
 
 #define NM_CLIENTS 16u
 
@@ -57,7 +57,7 @@ struct nm_load {
 
 /* Starts the server, makes the pools, connects. False: see why. */
 bool nm_load_open(struct nm_load *load, const struct nm_options *options);
-/* The same with a cluster that runs: cluster.h. It ends with nm_load_close. */
+/* The same with a cluster that runs: nm_cluster.h. It ends with nm_load_close. */
 bool nm_load_open_cluster(struct nm_load *load, const struct nm_options *options,
                           struct nm_cluster *cluster);
 /* Asks, sends, waits a moment for answers. */

@@ -1,6 +1,6 @@
 /* The real server as a process, with a directory of its own and a free port on loopback. */
-#ifndef TESTS_NEMESIS_PROCESS_H
-#define TESTS_NEMESIS_PROCESS_H
+#ifndef TESTS_NEMESIS_NM_PROCESS_H
+#define TESTS_NEMESIS_NM_PROCESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

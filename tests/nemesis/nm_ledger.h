@@ -6,10 +6,10 @@
  *     answer from the same position, as a repeat;
  *   - each lease is as its last answer said;
  *   - each value has the holder that the ledger has for it, or none; no value has two. */
-#ifndef TESTS_NEMESIS_LEDGER_H
-#define TESTS_NEMESIS_LEDGER_H
+#ifndef TESTS_NEMESIS_NM_LEDGER_H
+#define TESTS_NEMESIS_NM_LEDGER_H
 
-#include "nemesis/load.h"
+#include "nemesis/nm_load.h"
 
 struct nm_line {
     uint64_t lease, epoch, lsn;

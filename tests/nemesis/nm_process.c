@@ -1,5 +1,5 @@
-/* See process.h. */
-#include "nemesis/process.h"
+/* See nm_process.h. */
+#include "nemesis/nm_process.h"
 
 #include <dirent.h>
 #include <errno.h>
