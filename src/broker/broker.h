@@ -3,7 +3,7 @@
  * In: messages about rules (rule_message.h) from a durable queue, one after the other. Each becomes a
  * command, with the message's id as its operation id, and is acknowledged when the command is
  * committed; a message that cannot be parsed goes to the dead-letter queue. A command that the engine
- * cannot take now (overload, a full disk) waits, unacknowledged, and is tried again.
+ * cannot accept now (overload, a full disk) waits, unacknowledged, and is tried again.
  *
  * Out: the engine's events from the start on; each is repeated until the broker has confirmed it.
  *

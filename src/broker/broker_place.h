@@ -1,4 +1,4 @@
-/* A place in the row of events: which it is, and whether this log has it. */
+/* A place in the stream of events, and whether this log has it. */
 #ifndef TN_BROKER_BROKER_PLACE_H
 #define TN_BROKER_BROKER_PLACE_H
 

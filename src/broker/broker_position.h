@@ -7,12 +7,12 @@
  *     8   8   number: one more with each that is written
  *     16  8   LSN of an event: it and all before it were confirmed by the broker
  *     24  4   its index there
- *     28  8   when it happened, by which another log is told from this one; 0: there was none
+ *     28  8   its time, which distinguishes this log from another one; 0: there was none
  *     36  4   CRC32C of the bytes before
  *
  * At the start and at the end of a server a new file takes the place of the old one, when its first
- * slot is durable; the other slots are written in turn as the broker confirms, without a sync, for the
- * log needs the disk more. So a file without a whole slot is damaged, and where there is none, nothing
+ * slot is durable; the other slots are written in turn as the broker confirms, without a sync, because
+ * the log needs the disk more. So a file without a whole slot is damaged, and where there is none, nothing
  * was ever published. A server that is killed loses nothing. A power cut may spoil the slots that were
  * not synced; then events confirmed since the start are published again, with the same ids. */
 #ifndef TN_BROKER_BROKER_POSITION_H

@@ -8,7 +8,7 @@
  *
  * The type is event_type, else message_type, else the end of the routing key (rule.created). A rule
  * is known by its rule_id, else by its rule_ref: an id stays with its rule and is never used again,
- * whereas a ref may be renamed, or be given to another rule before the end of the first is heard of.
+ * whereas a ref may be renamed, or given to another rule before the deletion of the first one arrives.
  * A trigger is known by trigger_ref, else trigger_type, else trigger_id. The object trigger_params
  * becomes the metadata of the rule, where the message names the trigger. Members that are null are
  * absent; others are ignored. */

@@ -26,7 +26,7 @@ enum config_type {
     CONFIG_TEXT, /* of at least `least` bytes and, if `most` is not 0, at most `most` */
     CONFIG_ADDRESS, /* HOST:PORT to listen on. Beyond loopback, `least` says what it needs: 1: users and
                         allow_plaintext, 2: udp_allow, 3: users. If `most` is 1 also off */
-    CONFIG_BROKER,   /* where RabbitMQ is; or empty */
+    CONFIG_BROKER,   /* the URL of RabbitMQ; or empty */
     CONFIG_VARIABLE, /* the name of a variable that may have a token */
     CONFIG_NETWORKS, /* addresses and ADDRESS/BITS, with blanks or commas between them */
     CONFIG_NUMBER,
@@ -44,8 +44,8 @@ enum config_type {
     CONFIG_FLAG, /* a flag without a value, on the command line only: nothing to be left in a file */
 };
 
-/* Key, section, type, default, least, most, whether a reload changes it, what stands for the value,
- * text. The section "" is for what no file can say. */
+/* Key, section, type, default, least, most, whether a reload changes it, placeholder of the value, text.
+ * Settings of the section "" cannot be in a file. */
 /* clang-format off */
 #define CONFIG_TABLE(X) \
     X(CONFIG,            "config",              "",       TEXT,    "",               0, 0, 0, "FILE", "read settings and declarations from this file") \
@@ -147,7 +147,7 @@ enum config_setting {
 struct config_row {
     const char *name, *section;
     enum config_type type;
-    const char *standard; /* NULL, for limits: what the log says, or `number` if it is new */
+    const char *standard; /* NULL for limits: the logged value, or `number` in a new log */
     uint64_t number, low, high;
     bool live;
     const char *meta, *text;
@@ -161,7 +161,7 @@ void config_environment_name(const struct config_row *row, char out[CONFIG_NAME_
 /* Whether the server reads this environment variable. */
 bool config_is_variable(const char *name);
 #define CONFIG_AMQP_PASSWORD_VARIABLE "TENURE_AMQP_PASSWORD" /* a secret, so it is no setting */
-/* False: `reason` says why not. */
+/* False: the value is invalid, with the `reason`. */
 bool config_parse(const struct config_row *row, const char *text, uint64_t *ret_number,
                   char reason[CONFIG_REASON_MAX]);
 
@@ -190,7 +190,7 @@ struct config_head {
     uint32_t line;
 };
 
-/* What its section does not say has its default. */
+/* Options that the section does not set have their defaults. */
 struct config_pool {
     struct config_head head;
     struct kernel_policy_patch patch;
@@ -198,8 +198,7 @@ struct config_pool {
     char *names; /* of a set, with a blank after each; NULL: none */
 };
 
-/* A declaration that does not say whether a sensor or a rule is enabled leaves that to commands; it is, when it is
- * made. */
+/* A declaration that does not set `enabled` leaves it to commands; a new sensor or rule is enabled. */
 struct config_demand {
     char trigger[KERNEL_RULE_MAX + 1];
     bool enabled, has_enabled;
@@ -240,17 +239,17 @@ enum config_action {
     CONFIG_CERTIFICATE
 };
 
-/* The flags that make the program do something else than serve. NULL: there are no more. */
+/* The flags with which the program does not serve. NULL: there are no more. */
 struct config_action_row {
     const char *flag;
     const char *also; /* another spelling, or "" */
     enum config_action action;
-    const char *meta; /* what stands for its value; "": it has none */
+    const char *meta; /* placeholder of its value; "": it has none */
     const char *text;
 };
 const struct config_action_row *config_action_row(unsigned row);
 
-/* Hears of each mistake: where (FILE:LINE, a variable, a flag) and what. */
+/* Called for each mistake: where (FILE:LINE, a variable, a flag) and what. */
 typedef void config_mistake(void *ctx, const char *where, const char *what);
 
 struct config {
@@ -263,8 +262,8 @@ struct config {
     void *mistake_ctx;
 };
 
-/* Reads everything, and goes on after a mistake, so that all are heard of. True: there was none.
- * config_free either way. */
+/* Reads everything, and continues after a mistake, so that all are reported. True: there was none.
+ * Call config_free in both cases. */
 bool config_load(struct config *config, const struct os *os, int argc, char **argv,
                  config_mistake *mistake, void *ctx);
 void config_free(struct config *config);
@@ -299,7 +298,7 @@ struct server_tls_files config_tls_files(const struct config *config);
 static inline bool config_is_clustered(const struct config *config) {
     return *config_text(config, CONFIG_NODE) != '\0';
 }
-/* The address that others use: `setting`, or if that is empty the one that `listened` says. */
+/* The address that other programs use: `setting`, or if it is empty that of `listened`. */
 static inline const char *config_advertised(const struct config *config,
                                             enum config_setting setting,
                                             enum config_setting listened) {
@@ -310,17 +309,17 @@ static inline const char *config_advertised(const struct config *config,
 /* Whether an address that is listened on is for this machine only. */
 bool config_is_local(const struct config *config);
 
-/* Of what the nodes of a cluster must have in common: declared pools, sensors and rules, limits, and the times
- * of ownership. 0: no memory. */
+/* A digest of all settings that the nodes of a cluster must share: declared pools, sensors and rules, limits, and
+ * the times of ownership. 0: no memory. */
 uint64_t config_cluster_digest(const struct config *config);
 
-/* What the settings say where a description says nothing. Strings are the configuration's. */
+/* The settings for members that a description does not have. Strings are the configuration's. */
 struct sensor_defaults config_sensor_defaults(const struct config *config);
 /* The description as JSON, to be freed; NULL: no memory. */
 char *config_sensor_json(const struct config_sensor *sensor);
 
 void config_help(FILE *out);
-/* The settings as they are in effect, each with where it comes from: a file that could be read. */
+/* Prints the effective settings, each with its source, in the format of a configuration file. */
 void config_print(const struct config *config, FILE *out);
 
 /* ---- Among the files of the configuration ---- */
@@ -337,7 +336,7 @@ __attribute__((format(printf, 2, 3))) bool config_refuse(char reason[CONFIG_REAS
  * a line of its own. No word: nothing. */
 void config_words_print(const char *key, const char *words, FILE *out);
 
-/* One key of a section; false: `reason` says why not. */
+/* Sets one key of a section; false: it is invalid, with the `reason`. */
 bool config_pool_set(struct config_pool *pool, const char *key, const char *text,
                      char reason[CONFIG_REASON_MAX]);
 bool config_sensor_set(struct config_sensor *sensor, const char *key, const char *text,
@@ -346,7 +345,7 @@ bool config_rule_set(struct config_rule *rule, const char *key, const char *text
                      char reason[CONFIG_REASON_MAX]);
 bool config_user_set(struct config_user *user, const char *key, const char *text,
                      char reason[CONFIG_REASON_MAX]);
-/* Whether the thing makes sense as a whole; false: `reason` says why not. */
+/* Whether the declaration is valid as a whole; false: it is not, with the `reason`. */
 bool config_pool_check(const struct config *config, const struct config_pool *pool,
                        char reason[CONFIG_REASON_MAX]);
 bool config_sensor_check(const struct config *config, const struct config_sensor *sensor,
@@ -363,22 +362,22 @@ void config_user_free(struct config_user *user);
 
 /* ---- The cluster: config_cluster.c ---- */
 
-/* Judges the settings of the section [cluster] together; the mistakes are told. */
+/* Checks the settings of the section [cluster] together and reports the mistakes. */
 void config_cluster_check(struct config *config);
-/* Where a setting comes from. */
+/* The source of a setting. */
 void config_source_name(const struct config *config, unsigned setting, char out[CONFIG_REASON_MAX]);
 
 /* ---- All kinds: config_declared.c ---- */
 
 /* The kind that the section's word names, or CONFIG_KINDS. */
 enum config_kind config_kind_find(const char *word, size_t len);
-/* A new one of that kind; NULL: `reason` says why not. */
+/* Adds one of that kind; NULL: it is invalid, with the `reason`. */
 struct config_head *config_declare(struct config *config, enum config_kind kind,
                                    struct tn_bytes name, uint32_t line,
                                    char reason[CONFIG_REASON_MAX]);
 bool config_declared_set(struct config_head *head, enum config_kind kind, const char *key,
                          const char *text, char reason[CONFIG_REASON_MAX]);
-/* Judges all that are declared; the mistakes are told. */
+/* Checks all declarations and reports the mistakes. */
 void config_declared_check(struct config *config);
 void config_declared_print(const struct config *config, FILE *out);
 void config_declared_free(struct config *config);

@@ -1,4 +1,4 @@
-/* What the file declares and what there is: the difference becomes ordinary commands. */
+/* Compares the declarations in the file with the state: the differences become ordinary commands. */
 #ifndef TN_CONFIG_RECONCILE_H
 #define TN_CONFIG_RECONCILE_H
 
@@ -10,9 +10,9 @@ struct config_reconcile_report {
     uint32_t refused[CONFIG_KINDS];
 };
 
-/* Creates the declared pools that are missing, alters those whose policy is another one, adds missing
- * names to sets; sets sensors and rules that are missing or differ. What the engine refuses is logged
- * and left as it is; what is not declared is left alone. Where nothing differs nothing is written.
+/* Creates the declared pools that are missing, alters those whose policy differs, adds missing names
+ * to sets; sets sensors and rules that are missing or differ. A refusal of the engine is logged. Pools,
+ * sensors and rules that are not declared do not change. Without differences nothing is written.
  * Blocks; from any thread but the engine's own. */
 struct config_reconcile_report config_reconcile(struct engine *engine, const struct config *config);
 

@@ -1,4 +1,4 @@
-/* The log's directory: what the files in it are called, and how to tell people what is wrong.
+/* The log's directory: the names of its files, and errors that name them.
  *
  *   %016x.log            a segment, by sequence number
  *   snapshot-%016x.snap  a snapshot, by LSN
@@ -8,7 +8,7 @@
  *   set-aside-...        a snapshot that the operator passed over, under its old name; never read again
  *   lock                 locked by the process that writes here; not empty once there is a segment
  *
- * Other names are none of the log's business and are left alone. */
+ * The log ignores files with other names. */
 #ifndef TN_LOG_DIR_H
 #define TN_LOG_DIR_H
 

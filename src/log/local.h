@@ -1,7 +1,7 @@
 /* The local log: segments and snapshots in one directory, locked by one process.
  *
  * The bytes are at the top of frame.h, segment.h and snapshot.h, the recovery algorithm at the top
- * of recover.c; docs/log-format.md has both for a stranger. */
+ * of recover.c; docs/log-format.md describes both. */
 #ifndef TN_LOG_LOCAL_H
 #define TN_LOG_LOCAL_H
 
@@ -29,8 +29,8 @@ struct log_local_options {
 };
 
 /* Locks the directory. On failure *error says why; *ret_log is freed by close. A directory that holds
- * a snapshot and no segments is only accepted as `restored`: without that word it is one that lost its
- * log. */
+ * a snapshot and no segments is only accepted as `restored`: otherwise it is a directory that has lost
+ * its log. */
 enum tn_status log_local_open(const struct log_local_options *options, log_notice *notice,
                               void *notice_ctx, struct log **ret_log, struct log_error *error);
 

@@ -6,9 +6,9 @@
  *   list.c         load: which segments there are, and whether one is missing
  *   resume.c       lead: from a position to a log that can be written
  *   writer.c       append, marks, rotation
- *   proof.c        what shows later that a segment was there: continued marks, the lock file
- *   retain.c       what is let go after a snapshot
- *   hold.c         what a copy consists of, and keeping it while it is made
+ *   proof.c        evidence that a segment existed: continued marks, the lock file
+ *   retain.c       removal of old files after a snapshot
+ *   hold.c         the files of a copy, and keeping them while it is made
  *
  * Threads: the appender owns `writer`; the thread that takes a snapshot owns `snapshot`; what both
  * touch is guarded by `mutex`, which is never held during I/O. */

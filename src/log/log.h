@@ -17,11 +17,11 @@
  * - append is called with one batch at a time, after lead: the next one only after `done` of the last
  *   one. `done` runs once, on the calling thread before append returns or later on another thread.
  *     TN_OK       the batch is durable;
- *     TN_NOSPACE  it surely was not written and the log is unharmed: the caller may append again;
- *     TN_LOST     it surely is not in the log and never will be, and the log is not ours;
- *     TN_DOUBT    it may be in the log, and the log is no longer ours: if it is there, the
- *                 follower gets it like any other batch;
- *     other       it may or may not be durable, and the log takes no more appends.
+ *     TN_NOSPACE  it was not written, and the log is intact: the caller may append again;
+ *     TN_LOST     it is not in the log and never will be, and another node owns the log;
+ *     TN_DOUBT    it may be in the log, and this node no longer owns the log: if the batch is in
+ *                 it, the follower gets it like any other batch;
+ *     other       it may or may not be durable, and the log accepts no more appends.
  *   An append to a log that is not owned is answered TN_LOST before append returns.
  * - The caller of lead, append or idle may hold up the follower's `batch` until it has its answer: a log
  *   never waits for `batch` to return before it gives one. resign may wait for `batch`.
@@ -101,14 +101,14 @@ struct log_verbs {
     enum tn_status (*start)(struct log *log, const struct log_follower *follower);
     enum tn_status (*lead)(struct log *log, struct log_position *ret_position,
                            struct log_error *error);
-    /* Whether the log is surely ours at this moment, from any thread. NULL: from lead on, always. */
+    /* Whether this node certainly owns the log at this moment, from any thread. NULL: from lead on, always. */
     bool (*owned)(const struct log *log);
     /* Asks the nodes that share the log whether this node owned it at some moment during the call. For reads
      * that must not rely on clocks. From any thread but the log's own; may wait for half a second. True at
      * once if the log's user has not asked for that. NULL: the log relies on clocks, or has no other nodes. */
     bool (*confirm)(struct log *log);
-    /* In boot time: until when the log is surely ours, if nothing is renewed; from any thread. 0: it is not.
-     * NULL: it is always ours. */
+    /* The boot time until which this node owns the log without a renewal; from any thread. 0: it does not
+     * own it. NULL: it always does. */
     uint64_t (*owned_until)(const struct log *log);
     /* After lead. NULL: there are no other owners. */
     void (*succession)(struct log *log, struct log_succession *ret_succession);
@@ -122,14 +122,14 @@ struct log_verbs {
     /* The registered nodes, from memory: up to `room` of them, returns their number. From any thread. NULL:
      * there are none. */
     uint32_t (*nodes)(const struct log *log, struct log_node *ret_nodes, uint32_t room);
-    /* Tells other nodes, soon, that nothing that this node started in `epoch` or earlier is alive
+    /* Tells other nodes, soon, that no process that this node started in `epoch` or earlier is alive
      * (its clean_epoch). 0, on a node that does not own the log: in any epoch that it knows. From
      * any thread; does not wait. */
     void (*clean)(struct log *log, uint64_t epoch);
     /* Gives the log to other nodes. Not during an append. NULL: it cannot be given up. */
     enum tn_status (*resign)(struct log *log);
     void (*append)(struct log *log, const struct log_batch *batch, log_committed *done, void *ctx);
-    /* Answers to append come later, from another thread: its caller may use the time. */
+    /* Answers to append come later, from another thread: the caller may do other work meanwhile. */
     bool answers_later;
     /* Called by the caller of append before it sleeps until `done` was called: for logs that work on their
      * caller's thread. NULL: it just sleeps. */
@@ -137,8 +137,8 @@ struct log_verbs {
     /* Nothing will be appended for a while, so the log may write the durable mark. Called like
      * append, and not during one. TN_OK, or why it failed; then the log accepts no more appends. */
     enum tn_status (*idle)(struct log *log);
-    /* For a copy of what is stored: from hold to release, nothing that *ret_held names is removed or
-     * written again. From any thread, while others append; several holds may overlap. The caller frees
+    /* For a copy of the log: from hold to release, no file that *ret_held names is removed or
+     * reused. From any thread, while others append; several holds may overlap. The caller frees
      * ret_held->files. TN_NOMEM, or TN_DENIED: the log was not led. NULL: there is nothing to copy. */
     enum tn_status (*hold)(struct log *log, struct log_held *ret_held);
     void (*release)(struct log *log);

@@ -5,17 +5,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Called for things worth a line in the log of the program: torn tail cut, recovery rewritten, ... */
+/* Called for events that deserve a line in the program's log: torn tail cut, recovery rewritten, ... */
 typedef void log_notice(void *ctx, const char *line);
 
-/* Of the address of another node that owns the log. */
+/* Bytes of the address of another node that owns the log. */
 #define LOG_LEADER_MAX 127u
 #define LOG_NODE_MAX 52u /* bytes of a node's name */
 #define LOG_NODES_MAX 64u
 #define LOG_NOTE_MAX (256u << 10) /* bytes of a note */
 #define LOG_BOOT_ID_BYTES 16u
 
-/* Why an operation failed, for people: names file, offset and remedy. One line, no newline. */
+/* Why an operation failed: names file, offset and remedy. One line, no newline. */
 struct log_error {
     char text[512];
 };
@@ -25,8 +25,8 @@ struct log_position {
     uint64_t lsn;    /* of the last command; 0: there is none */
     uint64_t now_ms; /* time of the last batch */
     uint64_t shard;  /* generation << 32 | shard number */
-    /* Of the next command: lsn + 1, or more if LSNs were passed over. Told by load; a snapshot has no
-     * use for it. */
+    /* Of the next command: lsn + 1, or more if LSNs were passed over. Set by load; snapshots ignore
+     * it. */
     uint64_t next_lsn;
 };
 
@@ -41,7 +41,7 @@ static inline uint64_t log_call_bound_ns(unsigned bucket) {
 #define LOG_FILE_NAME_MAX 64u
 struct log_file {
     char name[LOG_FILE_NAME_MAX]; /* in the log's directory */
-    uint64_t bytes;               /* these first ones count, and do not change any more */
+    uint64_t bytes;               /* of its content that counts; they do not change any more */
     uint64_t size;                /* size in the copy, which is filled up with zeros */
 };
 
@@ -79,14 +79,14 @@ struct log_stats {
     uint64_t call_histogram[LOG_CALL_BUCKETS + 1];
 };
 
-/* What a node must know that takes over a log. */
+/* The knowledge that a node needs to take over a log. */
 struct log_succession {
     uint64_t epoch; /* number of this ownership; later owners have larger ones */
     /* The log's time at this moment, if this node has heard the previous owner: that owner's time
      * plus the boot time since its last stamp, never ahead of the true time. 0: it has not heard
      * it, so only the wall clock can tell. */
     uint64_t heard_ms;
-    /* The log's time at least, heard or not: the last owner has shown it. 0: none has. */
+    /* A lower bound of the log's time, heard or not: the last owner has published it. 0: none has. */
     uint64_t least_ms;
     /* In boot time: when the authority of every earlier owner has ended, by that owner's clock. */
     uint64_t fenced_at_boot_ms;
@@ -98,7 +98,7 @@ struct log_node {
     char address[LOG_LEADER_MAX + 1]; /* for clients: what followers are told as `leader` */
     char http[LOG_LEADER_MAX + 1];
     uint8_t boot_id[LOG_BOOT_ID_BYTES]; /* of the node's machine; zeros: unknown */
-    uint64_t clean_epoch; /* nothing lives that it has started in this epoch or an earlier one */
+    uint64_t clean_epoch; /* no process that it started in this epoch or earlier is alive */
     uint64_t applied_lsn;
     uint64_t age_ms; /* time since it was last heard */
     bool self;

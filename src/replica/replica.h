@@ -17,15 +17,15 @@
  *    swap that has it took place. The answer of `append` is true (see log/log.h).
  * 2. A node takes over only with everything applied up to the head that it swaps.
  * 3. The local copy holds a prefix of the log: batches go to it after etcd has them, in order.
- * 4. The file `replica` never says more than the local copy holds, and never less than the newest
- *    snapshot: the chain at the end of the copy follows from the file and the batches after it.
+ * 4. The file `replica` never names a later position than the local copy has, nor an earlier one than
+ *    the newest snapshot: the chain at the end of the copy follows from the file and the batches after it.
  * 5. No log position is trimmed in etcd unless the snapshots of a majority of the registered nodes
  *    cover it.
  * 6. Nothing that comes from etcd is trusted: it is judged, then used or refused with a reason.
  *
  * A crash at any point leaves: etcd as it was before or after one transaction; a local copy that
- * ends somewhere before etcd's log; and a file that is older than the copy. Each of these is a state
- * from which a start goes on by reading.
+ * ends somewhere before etcd's log; and a file that is older than the copy. From each of these
+ * states a start continues by reading.
  *
  * Threads. The log's own thread drives both connections to etcd, decides (replica_owner.h), follows,
  * and calls the follower and `done`. A second thread appends to the local copy: only a snapshot waits
@@ -51,7 +51,7 @@
 
 struct etcd;
 
-/* Why a node does not do its part. Kept until it does; those marked "final" until it is restarted. */
+/* Why a node does not take part. Kept until it does; those marked "final" until it is restarted. */
 #define REPLICA_TROUBLE_TABLE(X)                                                                   \
     X(NONE, "none", false)                                                                         \
     X(UNREACHABLE, "etcd does not answer", false)                                                  \

@@ -7,7 +7,7 @@
  *   replica_keep.c    the node's record, the table of nodes, trimming, compaction, quota
  *   replica_ask.c     requests of other threads that need etcd: notes, forgetting a node
  *   replica_seed.c    before all that: beginning with a snapshot of another node
- *   replica_trouble.c why this node does not do its part
+ *   replica_trouble.c why this node does not take part
  *   replica_copy.c    the local copy, its thread, the file `replica`, the snapshot store
  *
  * Threads and what belongs to them
@@ -133,7 +133,7 @@ struct replica_keep {
     uint32_t saying_len;
     bool named;  /* this instance has put its record */
     bool denied; /* etcd does not let it */
-    /* The record of another instance, before this one has put its own: since when it stands. */
+    /* The record of another instance, before this one has put its own: since when it exists. */
     struct replica_nonce rival;
     uint64_t rival_beat, rival_ms; /* 0: none was found */
     bool oldest_known;  /* since this node owns the log, etcd has named the oldest batch */
@@ -274,7 +274,7 @@ void replica_unlock(struct replica *r);
 void replica_wake(struct replica *r);
 __attribute__((format(printf, 2, 3))) void replica_notice(struct replica *r, const char *format,
                                                           ...);
-/* Notes why this node does not do its part, and says so once. A final one ends following. */
+/* Notes why this node does not take part, and logs it once. A final one ends following. */
 __attribute__((format(printf, 3, 4))) void replica_in_trouble(struct replica *r,
                                                               enum replica_trouble trouble,
                                                               const char *format, ...);
@@ -356,8 +356,8 @@ enum tn_status replica_copy_lead(struct replica *r, struct log_error *error);
 bool replica_copy_room(struct replica *r);
 void replica_copy_push(struct replica *r, struct replica_item *item);
 enum tn_status replica_copy_status(struct replica *r);
-/* How the disk of the local copy is: full; for longer than T, or until the queue was full too; with
- * room, and nothing waits. */
+/* The disk of the local copy: nothing waits for it; busy; full; full for longer than T, or until the queue
+ * was full too. */
 enum replica_disk {
     REPLICA_DISK_DRAINED,
     REPLICA_DISK_BUSY,
@@ -365,12 +365,12 @@ enum replica_disk {
     REPLICA_DISK_STUCK
 };
 enum replica_disk replica_copy_disk(struct replica *r);
-/* Before anything is pushed: the chain where the local log ends, if it is known, and the flag. */
+/* Called before anything is pushed: the chain at the end of the local log, if it is known, and the flag. */
 void replica_copy_set(struct replica *r, uint64_t chain, bool closed);
-/* How far the local log is, and what waits for it. */
+/* The position of the local log, and the bytes that wait for it. */
 void replica_copy_figures(struct replica *r, uint64_t *ret_lsn, uint64_t *ret_queue_bytes);
 uint64_t replica_copy_lsn(struct replica *r);
-/* Whether it is so far; if not, the log's thread is woken when there is news. */
+/* Whether the local log has this position; if not, the log's thread is woken when that changes. */
 bool replica_copy_has(struct replica *r, uint64_t lsn);
 /* Writes the file: what the local log has. */
 enum tn_status replica_copy_save(struct replica *r, bool closed);

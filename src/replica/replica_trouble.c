@@ -1,4 +1,4 @@
-/* Why a node does not do its part: noted, said once, and over again. */
+/* Why a node does not take part: noted, logged once, and over again. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
