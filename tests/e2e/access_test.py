@@ -1,5 +1,5 @@
 # tsan
-"""Who may do what: every command, as every role, with every kind of credentials, over RESP and HTTP.
+"""Access control: every command, as every role, with every kind of credentials, over RESP and HTTP.
 The commands, their roles, examples and paths are those of docs/commands.md, which is made from the
 table; so a new command is tested here automatically."""
 import base64
@@ -109,7 +109,7 @@ class Matrix(World):
     users = "".join(user(role, role) for role in ROLES[1:]) + user("gone", "admin")
 
     def words(self, command):
-        """Enough of them: whether it may is decided before whether it makes sense."""
+        """Enough words: access is judged before the arguments."""
         return ["COMMAND"] if command.name == "COMMAND" else command.name.split() + ["x"] * 12
 
     def asked(self, client, command):
@@ -440,7 +440,7 @@ class Narrow(World):
         until(lambda: self.root.execute_command("POOL", "DROP", "a-many"), "nothing is held")
 
     def test_whole_bundles_are_not_ended_through_a_part(self):
-        """DISOWN with a pool would end what reaches into others too."""
+        """DISOWN with a pool would also end bundles with values of other pools."""
         self.bob.execute_command("RESERVE", "bob/5", "TTL", 60, "FROM", "a-1", "COUNT", 1,
                                  "FROM", "b-1", "COUNT", 1)
         self.refused("NOPERM", self.oper, "DISOWN", "bob/5", "POOL", "b-1")
@@ -524,7 +524,7 @@ class Sparse(World):
              user("single", "reader", "pools = one"))
 
     def test_a_list_goes_on_until_there_is_something_that_one_may_see(self):
-        """Also if thousands of leases, or hundreds of pools, of others come first."""
+        """Also if thousands of leases, or hundreds of pools, of other users come first."""
         with self.login("root") as root:
             pipe = root.pipeline(transaction=False)
             pipe.execute_command("POOL", "CREATE", "many", "RANGE", 1, 100000)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who did it and why: the actor and the REASON of events, by every way in and out."""
+"""The actor and the REASON of events, over every interface."""
 import json
 import unittest
 import urllib.parse

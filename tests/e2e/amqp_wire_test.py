@@ -1,4 +1,4 @@
-"""A broker whose every frame the test decides: what a real one does only rarely."""
+"""A scripted broker, for frames that a real one sends only rarely."""
 import http.client
 import json
 import re
@@ -66,7 +66,7 @@ class Wire:
         return got.method
 
     def deliver(self, key, body, message_id=None, pieces=1, again=False):
-        """A message, its body in so many frames, with heartbeats between all of them."""
+        """Sends a message with its body in this number of frames, and heartbeats between them."""
         size = len(body) // pieces + 1
         frames = [frame.Method(1, spec.Basic.Deliver("c", 1, again, "attune.events", key)),
                   frame.Header(1, len(body), spec.BasicProperties(message_id=message_id))]
@@ -79,7 +79,7 @@ class Wire:
         self.socket.sendall(b"".join(frame.Method(channel, method).marshal() for method in methods))
 
     def messages(self, count):
-        """Waits until so many have come in all."""
+        """Waits until this number of messages has arrived in total."""
         while self.published < count:
             got = self.next()
             if isinstance(got, frame.Method) and isinstance(got.method, spec.Basic.Publish):
@@ -105,7 +105,7 @@ class Case(unittest.TestCase):
         self.wire = self.connection()
 
     def connection(self):
-        """The next that the server makes."""
+        """The next connection that the server opens."""
         wire = Wire(self.listener, self.last)
         self.addCleanup(wire.close)
         return wire
@@ -133,8 +133,8 @@ class Publish(Case):
                 pipeline.execute()
 
     def test_all_confirmations_that_came_at_once_are_taken(self):
-        """One by one, and more than are taken in a turn: what is left of them in memory is not waited for
-        at the socket."""
+        """One by one, and more than are handled in a turn: the server must not wait at the socket for those that
+        are already in memory."""
         self.happen(200)
         self.wire.messages(200)
         self.wire.say(1, *(spec.Basic.Ack(delivery_tag=tag) for tag in range(1, 201)))
@@ -187,7 +187,7 @@ class Consume(Case):
             return {rule["id"]: bool(rule["enabled"]) for rule in found}
 
     def test_a_broker_that_goes_in_the_middle_of_an_acknowledgement(self):
-        """It was committed, so it is known when it comes again: by its id, or because it changes nothing."""
+        """It was committed, so its repetition is recognized: by its id, or because it changes nothing."""
         created = json.dumps({"rule_id": 1, "trigger_ref": "t"}).encode()
         deleted = json.dumps({"rule_id": 1}).encode()
         self.wire.deliver("rule.created", created, "m1")

@@ -1,5 +1,5 @@
-"""A stand-in for Attune's API: takes events from sensors whose tokens Tenure has issued. It keeps no list of
-tokens: whether one lives it asks, and a refresh it passes on. Started by a test, on a free port."""
+"""A stand-in for Attune's API: accepts events from sensors with tokens of Tenure. It keeps no list of
+tokens: it asks Tenure whether a token is valid, and forwards a refresh. Started by a test, on a free port."""
 import http.server
 import json
 import threading

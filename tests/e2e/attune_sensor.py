@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A sensor as those of Attune are, which knows nothing of Tenure: its token, the address of Attune's API and
+"""A sensor like those of Attune, which does not depend on Tenure: its token, the address of Attune's API and
 its own name come from the environment. It ticks, posts events, and asks for a fresh token regularly."""
 import json
 import os

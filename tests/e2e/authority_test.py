@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Authority fails closed: while the disk is full, a deadline that has passed ends what a lease and
-its tokens are good for, over every interface, although the log cannot record it."""
+"""Authority fails closed: while the disk is full, a deadline that has passed ends the authority of a lease and
+its tokens, over every interface, although the log cannot record it."""
 import http.client
 import json
 import signal
@@ -32,7 +32,7 @@ class FullDisk(unittest.TestCase):
         self.r = self.server.client()
 
     def fill(self):
-        """Until not even a command without any contents can be written."""
+        """Until not even an empty command can be written."""
         self.restart(*FULL)
 
         def full():

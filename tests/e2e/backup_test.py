@@ -1,5 +1,5 @@
-"""`tenure backup` and `tenure restore` as an operator uses them: on a server that works meanwhile, again and
-again into the same directory, interrupted, damaged, and put back."""
+"""`tenure backup` and `tenure restore` as an operator uses them: on a busy server, repeatedly
+into the same directory, interrupted, damaged, and restored."""
 import json
 import os
 import pathlib
@@ -55,8 +55,8 @@ class Writer(threading.Thread):
 
 
 class Gate(threading.Thread):
-    """A Unix-domain socket in front of the server's. It passes on requests and replies until it has seen
-    this many requests; the last one it keeps, in `held`, and the client waits."""
+    """A Unix-domain socket in front of the server's. It forwards requests and replies until it has seen
+    this number of requests; it keeps the last one in `held`, and the client waits."""
 
     def __init__(self, path, target, requests):
         super().__init__()
@@ -327,7 +327,7 @@ class Backup(unittest.TestCase):
         self.assertIn("\nok\n", tenure("check", self.backups))
 
     def test_a_backup_before_that_is_damaged_does_not_stop_the_next(self):
-        """Its files are links to those of the backups before it: one fault of the disk would stop all to come."""
+        """Its files are links to those of the backups before it: one fault of the disk must not stop all later backups."""
         for i in range(2000):
             self.r.execute_command("ALLOC", "ids", "h%d" % i, "META", '{"k":"%s"}' % ("x" * 100))
         self.backup("--keep", 9)

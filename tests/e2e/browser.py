@@ -13,7 +13,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 class Browser:
-    """Chromium without a window, spoken to over two pipes: a line is JSON and ends in a NUL."""
+    """Chromium without a window, controlled over two pipes: a message is JSON and ends in a NUL."""
 
     def __init__(self, *flags):
         self.home = tempfile.mkdtemp(prefix="tenure-chromium-")

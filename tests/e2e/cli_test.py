@@ -30,8 +30,8 @@ def run(port, *arguments, **options):
 
 
 def on_terminal(port, *arguments, width=80, height=24, steps=(), env=None):
-    """Runs it on a terminal of its own; exit code and everything that appeared there. Each step is
-    something to wait for and what is done then: keys, a signal, or a call."""
+    """Runs it on its own terminal; returns the exit code and everything that the terminal showed. Each step is
+    a text to wait for and the next action: keys, a signal, or a call."""
     main, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
     environment = {**os.environ, "TENURE_PORT": str(port), "TERM": "xterm", **(env or {})}
@@ -80,7 +80,7 @@ class Commands(Cli):
         return shlex.split(re.search(r"^Example: tenure (.*)$", text, re.M).group(1))
 
     def test_every_subcommand_works_as_its_help_says(self):
-        """In an order in which each finds what it needs; lease ids are put in as they are made."""
+        """In an order in which each command finds the objects that it needs; lease ids are filled in as they are created."""
         lease, token = ["0-1042"], [""]
         script = """
             pool create | +pool create gpus --set | +pool create devices --sticky | pool add
@@ -337,7 +337,7 @@ class Terminal(Cli):
         self.assertNotIn("…", self.tenure("leases"))
 
     def test_80_columns_show_what_matters(self):
-        """The values, the holder, when, and how it ended; not necessarily the lease's id."""
+        """The values, the holder, the time and the reason of the end; not necessarily the lease's id."""
         pool, holder = "console-ports", "instance/8c1f2a77"
         self.tenure("pool", "create", pool, "--range", "30000", "30009", "--lease", "3600")
         lease = self.json("alloc", pool, holder)["lease"]
@@ -400,7 +400,7 @@ class Terminal(Cli):
 
 class Shells(Cli):
     def complete(self, *words):
-        """What bash offers for the last of these words."""
+        """The completions that bash offers for the last of these words."""
         script = ("source <(tenure completion bash | sed 's/--deadline 500/--deadline 60000/'); "
                   "COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); "
                   "_tenure; [ ${#COMPREPLY[@]} = 0 ] || printf '%s\\n' \"${COMPREPLY[@]}\"")
@@ -458,7 +458,7 @@ class Shells(Cli):
 
 class Following(Cli):
     def follower(self, *arguments):
-        """Follows from here on, with the lines it prints."""
+        """Follows from now on; yields the lines that it prints."""
         process = subprocess.Popen([TENURE, "-p", str(self.server.port), "--json", "events",
                                     "--follow", *arguments], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE)
@@ -686,7 +686,7 @@ class Trouble(unittest.TestCase):
         self.assertEqual((len(seen), len(set(seen))), (3, 1))
 
     def test_a_repeat_that_is_refused_leaves_the_outcome_unknown(self):
-        """What surely did not happen is the repeat; the first attempt may have."""
+        """Only the repeat certainly did not happen; the first attempt may have."""
         for first, second in ((b"", b"-OVERLOADED full\r\n"), (b"-HALTED x\r\n", b"-CLOSED x\r\n"),
                               (b"-HALTED x\r\n", None), (b"", None)):
             answers = [first] if second is None else [first, second]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The examples in the READMEs of clients/, as they stand: all blocks of a page are one program, and each
+"""The examples in the READMEs of clients/, unchanged: all blocks of a page are one program, and each
 line that prints has a comment that says what."""
 import os
 import re
@@ -45,7 +45,7 @@ def blocks(client, language):
 
 
 def said(program, call):
-    """What the program says that it prints."""
+    """The output that the program's comments announce."""
     return re.findall(r"%s\(.*\)(?:;| })? +// (.*)$" % re.escape(call), program, re.MULTILINE)
 
 

@@ -7,8 +7,8 @@ answers each in a line, in any order:
     {"id": 1, "client": "main", "call": "alloc", "args": {"pool": "ports", "holder": "job/42"}}
     {"id": 1, "ok": {"result": "OK", "lease": "0-17", ...}}      or "error": {"result", "outcome", ...}
 
-A step of a case is a call with what it answers (`expect`, a part of it; `error`), repeated until it does
-(`until`), or begun in the background and finished later; or something that happens to the servers
+A step of a case is a call with its expected answer (`expect`, a part of it; `error`), repeated until it matches
+(`until`), or begun in the background and finished later; or an action on the servers
 (`do`). "$name.field" is a field of an earlier answer that was saved."""
 import json
 import os
@@ -96,7 +96,7 @@ class Driver:
 
 
 def fault(got, want, path="answer"):
-    """Why `got` is not what `want` says; None if it is."""
+    """Why `got` does not match `want`; None if it does."""
     if isinstance(want, dict) and "$above" in want:
         return None if got is not None and got > want["$above"] else "%s: %r > %r" % (path, got, want["$above"])
     if isinstance(want, dict) and "$some" in want:
@@ -168,7 +168,7 @@ class Run:
         self.names["script"] = self.scripted.address if self.scripted else ""
 
     def stop_driver(self, lease):
-        """As a debugger or a suspended virtual machine stops it, until this lease has ended."""
+        """Stops the driver, as a debugger or a suspended virtual machine would, until this lease has ended."""
         pid = self.driver.process.pid
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -207,7 +207,7 @@ class Run:
             self.cluster.do(*words.split()[1:])
 
     def check(self, step, answer):
-        """What is wrong with the answer; None: nothing."""
+        """The fault of the answer; None: it has none."""
         if "error" in step:
             return fault(answer.get("error"), self.fill(step["error"]), "error") if "error" in answer \
                 else "no error: %r" % answer["ok"]
@@ -316,7 +316,7 @@ class Table(unittest.TestCase):
 
 
 class Environment(unittest.TestCase):
-    """Who logs in, by the variables that the command line reads."""
+    """The log-in of the variables that the command line reads."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Client libraries: what those that are not installed send when they connect, word by word, over a socket;
+"""Client libraries: the exact words that uninstalled ones send when they connect, over a socket;
 those of Node, with clients_test.mjs; and redis-py's subscriptions."""
 import json
 import os

@@ -1,5 +1,5 @@
-"""A cluster on this machine: etcd from Debian's package, and nodes of ours, each with a directory and ports
-of its own."""
+"""A cluster on this machine: etcd from Debian's package, and nodes of Tenure, each with its own directory and
+ports."""
 import os
 import shutil
 import signal
@@ -13,7 +13,7 @@ from harness import PATIENCE, Server, port_of, reserve, text_of, until
 
 
 class Etcd:
-    """One member, which keeps its port in all of its lives."""
+    """One member, which keeps its port across restarts."""
     more = ()
 
     def __init__(self, name="e"):
@@ -110,7 +110,7 @@ class Cluster:
         self.nodes += [Node(self, name) for name in names[1:]]
 
     def owner(self):
-        """The node that serves, after it has done everything that an owner must do first."""
+        """The node that serves, after all that an owner must do first."""
         def found():
             for node in self.nodes:
                 if node.process.poll() is None and node.role() == "master" and \

@@ -1,5 +1,5 @@
-"""Nodes of a cluster with a real etcd: the owner is killed, stopped or told to stop, another one goes on from
-where it was, and nothing that was acknowledged is lost."""
+"""Nodes of a cluster with a real etcd: the owner is killed, stopped or told to stop, another one continues, and
+nothing that was acknowledged is lost."""
 import contextlib
 import json
 import os
@@ -173,7 +173,7 @@ class Declared(unittest.TestCase):
 
 
 class Reads(unittest.TestCase):
-    """The owner cannot ask etcd, and its own time lasts."""
+    """The owner cannot ask etcd, but its ownership has not expired."""
 
     def answer(self, *flags):
         cluster = Cluster("a", "--leader-ttl", "60", *flags)
@@ -212,7 +212,7 @@ while True:
 
 
 class Sensors(unittest.TestCase):
-    """One run of a sensor in the whole cluster, whatever becomes of its node."""
+    """One run of a sensor in the whole cluster, whatever happens to its node."""
 
     def setUp(self):
         self.cluster = Cluster("ab", "--sensor-settle-seconds", "0", "--sensor-fence-seconds", "1",

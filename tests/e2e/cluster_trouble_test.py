@@ -1,4 +1,4 @@
-"""A cluster on a bad day: each mistake of the operator and each failure of etcd gets a clear answer."""
+"""Trouble in a cluster: each mistake of the operator and each failure of etcd gets a clear answer."""
 import json
 import os
 import signal
@@ -28,7 +28,7 @@ class SecureEtcd(Etcd):
         self.start()
 
     def restart(self):
-        """A certificate is looked at when a connection begins: now all do."""
+        """Certificates are verified when a connection begins, so all connections begin again."""
         self.stop(signal.SIGKILL)
         self.start()
 
@@ -39,7 +39,7 @@ class SecureEtcd(Etcd):
                        env=dict(os.environ, ETCDCTL_API="3"), stdout=subprocess.DEVNULL)
 
     def password_set(self, password):
-        """Of the user of the nodes; what it was logged in with counts no more."""
+        """Sets the password of the nodes' user; earlier log-ins become invalid."""
         self.control("--user", "root:secret", "user", "passwd", "tenure", "--interactive=false", said=password + "\n")
 
 
@@ -166,7 +166,7 @@ class Quorum(unittest.TestCase):
         self.assertNotIn(self.granted[-1]["lease"], [got["lease"] for got in self.granted[:-1]])
 
     def waits(self, node):
-        """It has started, says why it does not take part, and refuses everything but a greeting."""
+        """The node has started, reports why it does not take part, and refuses everything except a greeting."""
         self.assertEqual(len(node.said("etcd_awaited")), 1, text_of(node.log.name))
         until(lambda: [s for s in node.said("replica_trouble") if "reason=UNREACHABLE " in s], "a word")
         status, text = page_of(node, "/readyz")

@@ -44,7 +44,7 @@ class Bash:
         os.write(self.fd, text.encode())
 
     def wait(self, end):
-        """Everything up to and with this."""
+        """Everything up to the end of this text."""
         until = time.monotonic() + PATIENCE
         while end not in self.said:
             if not select.select([self.fd], [], [], max(0, until - time.monotonic()))[0]:
@@ -104,7 +104,7 @@ class Completion(Case):
         return done.stdout.decode().splitlines(), done.stderr
 
     def asked(self, *words):
-        """What the function offers for the last word."""
+        """The completions that the function offers for the last word."""
         script = ("source <(tenure completion bash | sed 's/--deadline 500/--deadline 60000/'); "
                   "COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _tenure; "
                   "[ ${#COMPREPLY[@]} = 0 ] || printf '%s\\n' \"${COMPREPLY[@]}\"")

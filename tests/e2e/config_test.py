@@ -69,7 +69,7 @@ class Configured(Server):
         return until(lambda: self.lines(event)[before:], event)[0]
 
     def clean(self):
-        """For a test that failed half way, too."""
+        """Also cleans up after a test that failed."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(PATIENCE)
@@ -339,14 +339,14 @@ class Start(unittest.TestCase):
         server.remove()
 
     def test_a_lock_that_is_left_for_a_moment_is_waited_for(self):
-        """As by a child of a killed server that has not become another program yet."""
+        """As a child of a killed server holds it until it calls exec."""
         server = Server()
         self.assertEqual(server.stop(), 0)
         with open(os.path.join(server.data, "data", "lock"), "rb") as lock:
             lines = lambda: text_of(server.log.name).count("event=locked")
 
             def waited():
-                """False: we were so slow to let go that it was no moment any more."""
+                """False: this test released it too late."""
                 before = lines()
 
                 def release():
@@ -712,7 +712,7 @@ class Notify(Daemon):
         server.remove()
 
     def test_systemd_hears_again_and_again_that_it_lives(self):
-        """Apart from the rest: what comes so often fills the socket, and others find no room there."""
+        """In a test of its own: these frequent messages fill the socket, and others would find no room."""
         server = self.notified(WATCHDOG_USEC="20000")
         for _ in range(3):
             self.until_heard("WATCHDOG=1")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The blocks of docs/cookbook.md, pasted into a shell as they stand: in the order of the page, again, and in
+"""The blocks of docs/cookbook.md, pasted unchanged into a shell: in the order of the page, again, and in
 another order."""
 import os
 import random

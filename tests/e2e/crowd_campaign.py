@@ -3,15 +3,15 @@
 waits, without them and with them: run by tools/crowd.sh. Prints a table; fails if the server's memory
 passes the bound that docs/security.md states, or if the honest client is not answered.
 
-The crowd is a process of its own with less priority, since it stands for other machines; what it does
-in a second is bounded, and printed. It still uses processor time, and so does the server that
-serves it. So one crowd, the one that makes most work, plays a second time against another server on
-this machine: what the honest client waits longer then is not due to the server it asks.
+The crowd is a process with lower priority, since it represents other machines; its work in a second is
+bounded, and printed. It still uses processor time, and so does the server that serves it. So the crowd
+that causes the most work also runs against a second server on this machine: the additional wait of the
+honest client is then not caused by the server that it asks.
 
-What it waits without a crowd is measured before, between and after them, so that a machine that has
-other work at times has it in both. With CROWD_REALTIME=1 (for root) the server and the honest client
-go before everything else, the crowd included, as if they had a machine each. Times are told, not
-judged."""
+The wait without a crowd is measured before, between and after the crowds, so that other work of the
+machine affects both figures. With CROWD_REALTIME=1 (for root) the server and the honest client have
+priority over everything else, the crowd included, as if each had its own machine. Times are reported but
+not asserted."""
 import http.client
 import multiprocessing
 import os
@@ -87,7 +87,7 @@ class Member:
             return True
 
     def step(self):
-        """One thing: it comes, says more or goes; who was hung up on comes again."""
+        """One action of the crowd: a connection begins, sends more or ends; a disconnected one begins again."""
         try:
             if self.socket is not None and self.later is None:
                 self.leave()
@@ -122,7 +122,7 @@ def crowd(name, ports, full, stop, count):
 
 
 class Honest:
-    """Asks for one thing at a time and notes how long it took."""
+    """Sends one request at a time and records its duration."""
 
     def __init__(self, server):
         self.server = server

@@ -92,7 +92,7 @@ def flood(port, count, request, full, stop):
 
 
 class Redis:
-    """A redis-server of our own, with or without a password."""
+    """A redis-server of this test, with or without a password."""
 
     def __init__(self, users):
         self.data = tempfile.mkdtemp(prefix="tenure-flood-")

@@ -1,6 +1,6 @@
 # tsan
-"""Crowds that want to use up the server's memory or its patience: requests that never end, replies
-that nobody reads, a byte from time to time. The server stays within client_memory and answers honest
+"""Crowds that try to exhaust the server's memory or time: requests that never end, replies
+that are never read, a byte from time to time. The server stays within client_memory and answers honest
 clients."""
 import select
 import signal
@@ -72,7 +72,7 @@ class Crowd(unittest.TestCase):
             self.assertLess(int(r.info()["clients_memory"]), 2 * MEMORY)
 
     def test_an_honest_client_has_its_share(self):
-        """The crowd takes all there is; a request of usual size still fits, whole or in parts."""
+        """The crowd uses all memory; a request of usual size still fits, whole or in parts."""
         with self.server.client() as r:
             self.send_what_goes(self.crowd(), b"*2\r\n$4\r\nECHO\r\n$500000\r\n" + b"x" * PART)
             until(lambda: dropped(r, "memory") > 0, "some are dropped")
@@ -87,7 +87,7 @@ class Crowd(unittest.TestCase):
                 self.assertTrue(got.startswith(b"$4096\r\nzzz"))
 
     def test_bodies_that_never_end_leave_room_for_an_honest_one(self):
-        """Large ones take what there is, then small ones what is left, to the last byte."""
+        """Large ones use the memory, then small ones the rest, to the last byte."""
         head = b"POST /v1/pools/p/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
         body = b'{"holder": "honest", "ttl": 60}'
         crowd = []
@@ -121,7 +121,7 @@ class Crowd(unittest.TestCase):
 
 
     def test_a_crowd_that_grows(self):
-        """Everybody takes its share of the moment; the shares of all moments are not the bound."""
+        """Each connection uses its current share; the sum of these shares must stay within the bound."""
         with self.server.client() as r:
             self.send_what_goes(self.crowd(), b"*2\r\n$4\r\nECHO\r\n$500000\r\n" + b"x" * PART)
             until(lambda: dropped(r, "memory") > 0, "there is no more than shares")
@@ -158,7 +158,7 @@ class Answers(unittest.TestCase):
             yield s
 
     def statuses(self, sockets):
-        """The head of each answer has been looked at, so all of them have been made."""
+        """The head of each answer has been read, so all answers have been made."""
         return [s.recv(12, socket.MSG_WAITALL)[9:] for s in sockets]
 
     def kept(self, r):
@@ -230,7 +230,7 @@ class Trickle(unittest.TestCase):
                         self.assertTrue(replies.readline().startswith(b"-NOT_YET "))
 
     def test_who_asks_while_the_server_stands_still_is_not_idle(self):
-        """What it has sent is read before it is looked how long it has been silent."""
+        """Its input is read before its idle time is checked."""
         server = Server(None, "--idle-seconds", "1")
         self.addCleanup(server.remove)
 
@@ -256,7 +256,7 @@ class Trickle(unittest.TestCase):
         until(still, "a server that stood still")
 
     def test_who_waits_between_requests_stays(self):
-        """Silence is no unfinished request, however long: that is for idle_seconds."""
+        """Silence is not an unfinished request: only idle_seconds limits it."""
         server = Server(None, "--slow-seconds", "1")
         self.addCleanup(server.remove)
         with server.client() as r, server.connect() as quiet, server.connect() as s:
@@ -268,7 +268,7 @@ class Trickle(unittest.TestCase):
             self.assertEqual(quiet.recv(100), b"+PONG\r\n")
 
     def test_who_was_served_may_take_its_time(self):
-        """It may be busy with the replies that it was given: megabytes wait in its own socket."""
+        """It may be busy with earlier replies: megabytes wait in its own socket."""
         server = Server(None, "--slow-seconds", "1")
         self.addCleanup(server.remove)
         with server.client() as r, server.connect() as busy, server.connect() as s:

@@ -1,4 +1,4 @@
-"""Real databases for tests: each a server of its own in a directory of its own, reached by a socket
+"""Real databases for tests: each is a server in its own directory, reached by a socket
 there, run without privileges, stopped by its own process id."""
 import glob
 import os
@@ -38,7 +38,7 @@ class Database:
         return os.path.join(self.directory, name)
 
     def surroundings(self):
-        """The database's user can write nowhere else."""
+        """The database's user can write in no other directory."""
         return {**os.environ, "PATH": SBIN, "TMPDIR": self.directory}
 
     def once(self, *command):

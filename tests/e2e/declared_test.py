@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sensors and rules that the configuration file declares: every mistake told with its line, set at the
+"""Sensors and rules that the configuration file declares: every mistake is reported with its line, set at the
 start and at a reload where they differ, and left alone where they do not."""
 import json
 import re
@@ -214,7 +214,7 @@ class Declared(Daemon):
 
 
 class Running(SensorCase):
-    """What is declared runs."""
+    """Declared sensors run."""
 
     def setUp(self):
         super().setUp()

@@ -83,7 +83,7 @@ class Deploy(unittest.TestCase):
                          set(ports))
 
     def test_metrics_are_for_a_user_because_there_are_users(self):
-        """Annotations for a scrape, which carry no secret, would promise what the server refuses."""
+        """Annotations for a scrape carry no secret, and the server would refuse the scrape."""
         config = of_kind("ConfigMap")["data"]["tenured.conf"]
         self.assertRegex(config, r"(?m)^\[user prometheus\]\nrole = reader$")
         self.assertNotIn("annotations", of_kind("StatefulSet")["spec"]["template"]["metadata"])

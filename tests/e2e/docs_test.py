@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The blocks of shell commands in docs/http.md and docs/sticky-pools.md, pasted as they stand, in the order of
+"""The blocks of shell commands in docs/http.md and docs/sticky-pools.md, pasted unchanged, in the order of
 the page and in a random order, into a shell beside one server."""
 import os
 import random
@@ -50,7 +50,7 @@ class Pages(unittest.TestCase):
                 self.clone.paste("tenure disown dev/1\ntenure pool drop devices\n")
 
     def test_commands_inside_the_text_of_sticky_pools(self):
-        """Those that have nothing to fill in."""
+        """The commands without placeholders."""
         found = [line for line in re.findall(INLINE, page("sticky-pools.md").replace("\n", " "))
                  if not re.search("[A-Z]", line)]
         self.assertGreaterEqual(len(found), 3)
@@ -59,7 +59,7 @@ class Pages(unittest.TestCase):
             self.clone.paste(re.sub(" +", " ", line) + "\n")
 
     def test_each_block_says_what_it_is(self):
-        """Those that nothing runs would not be found wrong."""
+        """A block that no test runs could be wrong."""
         for name in ("http.md", "sticky-pools.md"):
             text = page(name)
             self.assertEqual(re.findall(r"(?m)^```(?!sh$|text$|$).*", text), [])

@@ -1,4 +1,4 @@
-"""`tenure doctor`: what it finds on good and bad machines, what it advises, and that it changes nothing."""
+"""`tenure doctor`: its findings on good and bad machines, its advice, and that it changes nothing."""
 import json
 import os
 import shutil
@@ -14,7 +14,7 @@ TENURE = os.path.join(BUILD, "tenure")
 
 
 def tree(path):
-    """Names, sizes and times of change of all below, the directory's own included."""
+    """Names, sizes and modification times of the directory and all entries below it."""
     return {os.path.relpath(os.path.join(at, name), path):
             (lambda st: (st.st_size, st.st_mtime_ns, st.st_mode))(os.lstat(os.path.join(at, name)))
             for at, _, names in os.walk(path) for name in names}
@@ -223,7 +223,7 @@ class DoctorTest(unittest.TestCase):
         self.expect(found, "problem", "ports", "no interface of this machine has that address")
 
     def sent(self, listener):
-        """All that the clients of the listener, which have left, have sent to it; it has no secret."""
+        """Everything that the disconnected clients of the listener have sent; it has no secret."""
         data = b""
         while True:
             try:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a running sensor does with its token, over RESP and HTTP: it emits events and says that it is
-well. What others see of it: its status, its output. And everybody who may not."""
+"""The use of a running sensor's token, over RESP and HTTP: events and heartbeats. The sensor's status and
+output, as other clients see them. And all who have no access."""
 import http.client
 import json
 import os
@@ -307,7 +307,7 @@ class Others(Sensors):
 
 
 class Users(Sensors):
-    """With users there are roles; a sensor has none, its token is all it needs."""
+    """Users have roles; a sensor has none and needs only its token."""
     SECRET = "correct horse battery"
 
     @classmethod

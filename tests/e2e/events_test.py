@@ -27,7 +27,7 @@ def page(r, *words):
 
 
 def dump(r, *words, after="0"):
-    """All events that are kept, page by page."""
+    """All retained events, page by page."""
     events = []
     while True:
         got = page(r, "AFTER", after, "COUNT", 1000, *words)
@@ -389,8 +389,8 @@ class Channels(Case):
         self.read_again(lease, all_of_it, slow)
 
     def read_again(self, lease, all_of_it, slow):
-        """The same events, by a client that is behind and has expensive patterns of its own: it reads them in
-        parts, too, and gets every message once."""
+        """Reads the same events with a client that is behind and has expensive patterns: it also reads them in
+        parts, and gets every message once."""
         for resp in slow:
             resp.close()
         until(lambda: self.r.info()["pubsub_patterns"] == 0, "they are gone")
@@ -468,7 +468,7 @@ class Pages(Case):
 
 
 class Gone(unittest.TestCase):
-    """Pages of the oldest events, while these make room for new ones."""
+    """Pages of the oldest events, while these are dropped for new ones."""
 
     def setUp(self):
         self.server = Server(None, "--events-max", "1500")
@@ -736,7 +736,7 @@ class Ends(unittest.TestCase):
         r.close()
 
     def test_a_large_event_for_many_comes_whole_and_once(self):
-        """More than is made at a time: some get it from the tail, the others read it themselves."""
+        """More than is rendered at a time: some clients get it from the tail, the others read it themselves."""
         server = Server(None, "--bundle-max", "4096")
         self.addCleanup(server.remove)
         r = server.client()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """clients/python/tenure.py and the command line with the addresses of several nodes: they find the owner of
-the log and go over to the next one, with the same operation ids."""
+the log and switch to the next one, with the same operation ids."""
 import json
 import os
 import subprocess

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Clients over real fail-overs: etcd, three nodes, and an owner that is killed with -9. The clients are used as
-their users write it, and know the addresses of all nodes."""
+in users' programs, and know the addresses of all nodes."""
 import json
 import os
 import signal
@@ -60,7 +60,7 @@ class Python(Case):
         self.addCleanup(master.close)
 
         def alloc(turn):
-            """It shows errors of connections while there is no owner, and no others."""
+            """While there is no owner, only connection errors occur."""
             try:
                 return pairs(master.execute_command("ALLOC", self.pool, "h%d" % turn, "OPID", "py-%d" % turn))
             except NOT_NOW:

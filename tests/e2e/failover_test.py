@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Clients of a cluster: which node answers what, what becomes of connections when the log goes to another
+"""Clients of a cluster: which node answers which request, what happens to connections when the log moves to another
 node, and how clients of Redis find the owner. Real servers over made-up logs, which a test hands from one
 node to another."""
 # tsan
@@ -178,7 +178,7 @@ class Connections(Case):
         self.assertIn("event=promoted", self.cluster.said())
 
     def test_a_client_of_the_owner_gets_no_refusal_when_the_log_is_lost(self):
-        """Whenever a command comes: the log is lost at any point of many that are sent without a pause."""
+        """At any moment: the log is lost in the middle of many commands that are sent without a pause."""
         for turn in range(30):
             client, reader = self.connect(turn % 3), self.connect(turn % 3)
             self.assertEqual(pairs(client.do("ALLOC", "p", "h%d" % turn))["result"], "OK")
@@ -486,7 +486,7 @@ class RedisPy(Case):
 
 
 class Node(Case):
-    """The libraries of Node, each as its users write it: failover_test.mjs."""
+    """The libraries for Node, each used as in users' programs: failover_test.mjs."""
 
     def fail_over(self, library):
         modules = subprocess.run([os.path.join(SOURCE, "tools/npm.sh")], stdout=subprocess.PIPE, text=True,

@@ -1,4 +1,4 @@
-"""The first user appears on a server that anonymous clients use: what they wait for and listen to ends with their
+"""The first user appears on a server that anonymous clients use: their waits and subscriptions end with their
 access, and a connection that only has to log in stays."""
 import http.client
 import json

@@ -121,7 +121,7 @@ class Told(Case):
 
 
 class HttpPort(Case):
-    """Over HTTP, a page from elsewhere is recognized by what its browser says of it."""
+    """Over HTTP, a page from elsewhere is recognized by the headers of its browser."""
 
     def ask(self, headers, body='{"trigger": "t"}', path="/v1/rules/stolen", method="PUT"):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.http_port)

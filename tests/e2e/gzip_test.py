@@ -33,7 +33,7 @@ class Gzip(Case):
         return answer, answer.read()
 
     def packed(self, path, **more):
-        """The body in plain, after both ways to get it were the same."""
+        """The plain body, after comparing it with the compressed one."""
         plain, text = self.get(path, **more)
         self.assertIsNone(plain.getheader("Content-Encoding"))
         self.assertIn("Accept-Encoding", plain.getheader("Vary"))

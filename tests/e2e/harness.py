@@ -1,5 +1,5 @@
-"""Helpers of the end-to-end tests: the real server process on a free port with a directory of its
-own, started, awaited by its port file, and stopped by its own process id."""
+"""Helpers of the end-to-end tests: the real server process on a free port with its own
+directory, started, awaited by its port file, and stopped by its own process id."""
 import contextlib
 import os
 import resource
@@ -51,7 +51,7 @@ class Server:
     patience = ("--slow-seconds", "600")
 
     def __init__(self, data=None, *flags, keep=False):
-        """`keep`: the server has the same ports in all of its lives."""
+        """`keep`: the server keeps its ports across restarts."""
         self.own = data is None
         self.data = data or tempfile.mkdtemp(prefix="tenure-e2e-")
         self.flags = flags

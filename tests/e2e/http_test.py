@@ -16,7 +16,7 @@ SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
 
 
 def unread(port):
-    """The bytes that lie in the sockets of the server at this port of 127.0.0.1, and on their way there."""
+    """The unread bytes in the sockets of the server at this port of 127.0.0.1, and those in transit."""
     total = 0
     for line in text_of("/proc/net/tcp").splitlines()[1:]:
         fields = line.split()
@@ -34,7 +34,7 @@ def connect(server):
 
 
 class Answer:
-    """A response: status, headers and, if it is JSON, what the body says."""
+    """A response: status, headers and, if it is JSON, the parsed body."""
 
     def __init__(self, response):
         self.status = response.status
@@ -62,7 +62,7 @@ class HttpCase(Case):
         return Answer(self.c.getresponse())
 
     def problem(self, status, method, path, body=None, headers=None):
-        """Asks for what must be refused with that status, as a problem."""
+        """Sends a request that must be refused with that status, as a problem."""
         answer = self.ask(method, path, body, headers)
         self.assertEqual((answer.status, answer.type), (status, "application/problem+json"),
                          str(answer))
@@ -150,7 +150,7 @@ class Commands(HttpCase):
         self.done("PUT", "/v1/pools/" + name, options or {"range": [1, 9]}, status=201)
 
     def test_every_route_of_the_table_works(self):
-        """In an order in which each finds what it needs. L is the lease made last, E its epoch."""
+        """In an order in which each finds the objects that it needs. L is the newest lease, E its epoch."""
         lease, seen = ["", "1"], set()
         script = """
             PUT /v1/pools/ports {"range": [30000, 30009], "lease": 60}
@@ -242,7 +242,7 @@ class Commands(HttpCase):
                                 method + " " + path)
 
     def same(self, over_http, over_resp, where):
-        """JSON and what a RESP2 client gets say the same. Positions and times move on meanwhile."""
+        """JSON and the reply of a RESP2 client have the same contents, except for positions and times."""
         if isinstance(over_http, dict) and isinstance(over_resp, str):
             self.assertEqual(over_http, json.loads(over_resp), where)
         elif isinstance(over_http, dict):
@@ -378,7 +378,7 @@ class Commands(HttpCase):
         self.assertEqual((len(seen), set(seen)), (25, made))
 
     def test_more_options_than_there_are(self):
-        """Each is looked for among those before it: there must not be many."""
+        """Each option is compared with those before it, so their number is limited."""
         for count, status, result in ((3, 422, "BAD_POLICY"), (64, 422, "BAD_POLICY"),
                                       (65, 413, "TOO_LARGE"), (20000, 413, "TOO_LARGE")):
             body = {"o" + "".join(chr(97 + int(d)) for d in str(i)): 1 for i in range(count)}
@@ -433,7 +433,7 @@ class Commands(HttpCase):
             self.assertGreaterEqual(free_ms, int(full.json["retry_at"]))
 
     def test_a_key_under_way_is_a_conflict(self):
-        """Two at once: some of the repeats that arrive while the first request is being synced get a conflict."""
+        """Two at the same time: some of the repeats that arrive while the first request is being synced get a conflict."""
         self.pool("race", range=[1, 1000])
 
         def twins(number):
@@ -579,8 +579,8 @@ class BadInput(HttpCase):
 
 
 class Framing(HttpCase):
-    """Requests that two programs may understand differently, and those that the HTTP library would
-    answer in its own words: refused once, as a problem, and nothing of them is executed."""
+    """Requests that two programs may parse differently, and those that the HTTP library would
+    answer with its own texts: refused once, as a problem, and not executed."""
 
     HOST = b"Host: localhost\r\n"
     BODY = b'{"range": [1, 9]}'
@@ -606,7 +606,7 @@ class Framing(HttpCase):
         self.assertIn(words, problem["detail"])
 
     def not_executed(self, head, status, words="", body=None):
-        """PUT of a pool with these lines in its head: it does not come into being."""
+        """PUT of a pool with these lines in its head: the pool is not created."""
         pool = self.pool()
         body = self.BODY if body is None else body
         for more in (b"", b"GET /livez HTTP/1.1\r\n" + self.HOST + b"\r\n"):
@@ -755,7 +755,7 @@ class Slow(HttpCase):
         self.assertEqual(self.ask("GET", "/livez").status, 200)
 
     def sockets(self):
-        """How many the server has open. Its files come and go."""
+        """The number of sockets that the server has open; its other files vary."""
         count, path = 0, "/proc/%d/fd/" % self.server.process.pid
         for name in os.listdir(path):
             try:

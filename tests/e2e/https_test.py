@@ -29,7 +29,7 @@ class HttpsCase(CertifiedCase):
                                            context=self.certificates.context(name))
 
     def ask(self, text):
-        """Raw bytes; what comes back until the end."""
+        """Sends raw bytes; returns all that comes back until the end."""
         with self.server.tls(self.certificates.context(), self.server.https_port) as s:
             s.sendall(text)
             return read_all(s)
@@ -141,7 +141,7 @@ class Stalled(HttpsCase):
             self.assertFalse(read_all(s))
 
     def test_clients_that_never_read_are_dropped(self):
-        """libmicrohttpd gives up first; what it wrote still waits for the client then."""
+        """libmicrohttpd gives up first, while its output still waits for the client."""
         def descriptors():
             return len(os.listdir("/proc/%d/fd" % self.server.process.pid))
         until(lambda: self.server.info("connected_clients") == 1, "no other clients")
@@ -168,7 +168,7 @@ class Silent(HttpsCase):
     more = ("--slow-seconds", "1", "--max-connections", "1000")
 
     def test_many_silent_connections_are_dropped_at_once(self):
-        """Not a few in each second: that would take minutes."""
+        """All of them, not a few each second, which would take minutes."""
         before = self.server.info("handshake_clients_dropped")
         silent = [self.server.plain(self.server.https_port) for _ in range(600)]
         until(lambda: self.server.info("handshake_clients_dropped") >= before + 600, "all are dropped")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`tenure import`, `export` and `history` against the real server: files of every kind of bad row, lost
+"""`tenure import`, `export` and `history` against the real server: files with every kind of invalid row, lost
 connections, and real databases on both sides."""
 import csv
 import json
@@ -297,7 +297,7 @@ class Full(Import):
 
 class Lost(Import):
     def proxy(self, cut_after):
-        """A way to the server that breaks each time so many bytes have come back."""
+        """A proxy to the server that cuts the connection after this number of bytes has come back."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
 
@@ -450,7 +450,7 @@ class Export(Import):
                          "2 rows: 0 imported, 2 already present\n")
 
     def test_an_export_under_load_is_of_one_moment(self):
-        """Values move in pairs, in one command each time: at any one moment a holder has two."""
+        """Values move in pairs, with one command for each pair: at any moment a holder has two."""
         count = 600
         for i in range(count):
             self.do("ALLOC", self.pool, "h/%d" % i, "COUNT", 2)
@@ -593,7 +593,7 @@ INSERT INTO network_interfaces VALUES ('m-1', '52:54:00:12:34:56', 'i-1'),
 
 
 class Databases:
-    """Out of a real database with its own client, through a pipe, as people type it."""
+    """From a real database with its own client, through a pipe, as operators do it."""
     flags = ("--config", os.path.join(os.environ.get("TENURE_SOURCE_DIR", "."),
                                       "packaging/tenured.conf.example"))
 
@@ -680,7 +680,7 @@ class FromPostgreSQL(Databases, Import):
 
 class Guide(Databases, Import):
     def test_the_guide_works_as_it_is_written(self):
-        """All its blocks in one shell, in a directory of its own; only the ports are others."""
+        """All its blocks in one shell, in a separate directory; only the ports differ."""
         source = os.environ.get("TENURE_SOURCE_DIR", ".")
         with open(os.path.join(source, "docs/migration/sql-table.md"), encoding="utf-8") as file:
             blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", file.read())

@@ -52,7 +52,7 @@ class Leaving(unittest.TestCase):
                            words("LEASES", "FENCE", 1 << 40))
 
     def busy(self, count):
-        """What takes long: each looks at thousands of events and shows none."""
+        """Slow requests: each searches thousands of events and shows none."""
         with self.server.client() as r:
             if not r.execute_command("POOL", "LIST")[3]:
                 r.execute_command("POOL", "CREATE", "many", "RANGE", 1, 100000)

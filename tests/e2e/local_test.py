@@ -1,4 +1,4 @@
-"""The Unix-domain socket: its file, whom its clients are, and who may define what programs run."""
+"""The Unix-domain socket: its file, the users of its clients, and who may define programs that run."""
 import os
 import signal
 import socket
@@ -167,7 +167,7 @@ class Users(unittest.TestCase):
 
     @unittest.skipUnless(os.getuid() == 0, "another user is needed")
     def test_others_must_log_in(self):
-        """Whoever opens the file to others lets them connect, and no more."""
+        """An operator who opens the file to other users only lets them connect."""
         for path in self.directory, os.path.join(self.directory, "data"):
             os.chmod(path, 0o755)
         os.chmod(self.server.socket, 0o666)

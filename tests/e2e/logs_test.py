@@ -1,4 +1,4 @@
-"""Output of sensors as it is read back, in pieces that whoever printed it did not choose."""
+"""Output of sensors as it is read back, in pieces other than those that the sensor printed."""
 import http.client
 import json
 import os
@@ -21,7 +21,7 @@ class Logs(unittest.TestCase):
         os.makedirs(self.directory)
 
     def prints(self, text, number=1):
-        """As its guardian would write it down."""
+        """Writes output as the sensor's guardian would."""
         with open(os.path.join(self.directory, "log.%d" % number), "ab") as file:
             file.write(text)
 
@@ -57,7 +57,7 @@ class Logs(unittest.TestCase):
         self.assertEqual(self.logs("1.1", count=2)["next"], "1.3")
 
     def follow(self, least):
-        """What a terminal that follows it shows, that many bytes at least."""
+        """The output on a terminal that follows it: at least this number of bytes."""
         ours, theirs = pty.openpty()
         seen = b""
         with subprocess.Popen([os.path.join(BUILD, "tenure"), "--port", str(self.server.port),
@@ -73,7 +73,7 @@ class Logs(unittest.TestCase):
         return seen
 
     def test_a_line_without_an_end_is_shown(self):
-        """On a terminal, which gets lines: but not one that is ever longer."""
+        """A terminal gets whole lines, but not one that grows without end."""
         self.prints(b"z" * 200000)
         seen = self.follow(131072)
         self.assertEqual(seen, b"z" * len(seen))

@@ -1,4 +1,4 @@
-"""What reads show: figures of pools with excluded values, templates, lists and single values."""
+"""Results of reads: figures of pools with excluded values, templates, lists and single values."""
 import json
 import re
 import unittest
@@ -105,7 +105,7 @@ class Looking(Asking):
         self.assertIsNone(self.do("LEASES", "POOL", "kept")["leases"][0]["seconds_left"])
 
     def many(self, count, *words):
-        """The same request so often, without waiting in between; the replies."""
+        """Sends the same request this many times without waiting; returns the replies."""
         for _ in range(count):
             self.ask.send(*words)
         return [self.ask.read() for _ in range(count)]
@@ -307,7 +307,7 @@ class Forgotten(unittest.TestCase):
 
 
 class Selecting(Case):
-    """What EVENTS and LEASES select by."""
+    """The selections of EVENTS and LEASES."""
 
     def chosen(self, *words):
         page = pairs(self.do("EVENTS", "COUNT", 1000, *words))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A disk that loses a page of the log after the server was killed, and a directory of format 1.
 
-Nothing acknowledged is lost without a word once the server has been idle for a moment, and no id is
-given twice even if something is."""
+Once the server has been idle for a moment, no acknowledged write is lost without an error, and no id is
+assigned twice even if one is lost."""
 import glob
 import os
 import signal
@@ -49,7 +49,7 @@ def lose_last_page(server):
 
 
 def refused(server):
-    """Starts it; what it said if it refused, None if it runs."""
+    """Starts the server; its message if it refused, None if it runs."""
     try:
         server.start()
     except AssertionError as error:

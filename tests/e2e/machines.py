@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Machines of a cluster, simulated on this one: each has an address of the loopback network and a directory for its
-files, and what the pages for operators say is run by a shell with `ssh`, `scp`, `systemctl` and `journalctl` of
-ours. `systemctl start` reads the real units: their environment, their command, and Type=notify. `sleep` is short.
+files, and the commands of the pages for operators run in a shell with simulated `ssh`, `scp`, `systemctl` and
+`journalctl`. `systemctl start` reads the real units: their environment, their command, and Type=notify. `sleep` is short.
 
 As a program: `machines.py TOOL ARGUMENT...` is one of these tools."""
 import os

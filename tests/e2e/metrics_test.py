@@ -1,5 +1,5 @@
 # tsan
-"""The server's figures: what INFO tells tools made for Redis, and the metrics for Prometheus."""
+"""The server's figures: INFO, for tools made for Redis, and the metrics for Prometheus."""
 import contextlib
 import http.client
 import os
@@ -33,7 +33,7 @@ def scrape(server, path="/metrics"):
 
 
 def samples(text):
-    """(name, labels as sorted pairs) -> number; fails at a line that is none, and at one twice."""
+    """(name, labels as sorted pairs) -> number; fails at an invalid and at a repeated line."""
     found = {}
     for line in text.splitlines():
         if line.startswith("#"):

@@ -1,4 +1,4 @@
-"""The alert rules and the dashboard that the packages bring: promtool reads every expression, and each
+"""The alert rules and the dashboard of the packages: promtool reads every expression, and each
 names only metrics that the server has. tests/e2e/metrics_test.py checks docs/metrics.md against it."""
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The OpenAPI document: a validator accepts it, it has every route, and what the server answers has the
-shapes that it promises."""
+"""The OpenAPI document: a validator accepts it, it has every route, and the server's answers match
+its schemas."""
 import http.client
 import json
 import os
@@ -88,7 +88,7 @@ class Document(unittest.TestCase):
 
 
 class Reference(Case):
-    """The curl lines of docs/commands.md, run literally but for the port: each is understood."""
+    """The curl lines of docs/commands.md, run literally except for the port: each is understood."""
 
     def test_every_curl_line_is_understood(self):
         with open(os.path.join(SOURCE, "docs/commands.md"), encoding="utf-8") as file:
@@ -128,7 +128,7 @@ class Answers(Case):
         return self.document["paths"][min(fits, key=lambda p: p.count("{"))][method.lower()]
 
     def sample(self, method, path, body=None, refused=False, headers=()):
-        """Asks, and keeps the answer with the schema that the document has for it."""
+        """Sends a request, and stores the answer with its schema from the document."""
         status, value = self.ask(method, path, body, headers)
         self.assertEqual(status < 400, not refused, "%s %s: %s" % (method, path, value))
         schema = "Problem"

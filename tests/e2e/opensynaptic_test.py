@@ -1,5 +1,5 @@
 # tsan
-"""For OpenSynaptic's users: the UDP door, id_allocation.json, and the policy in Config.json."""
+"""For OpenSynaptic's users: the UDP listener, id_allocation.json, and the policy in Config.json."""
 import json
 import os
 import random
@@ -261,7 +261,7 @@ class Door(Case):
 
 
 class Strict(unittest.TestCase):
-    """Doors with other settings."""
+    """Listeners with other settings."""
 
     def serve(self, *flags):
         server = Server(None, *flags)
@@ -362,7 +362,7 @@ class Strict(unittest.TestCase):
         self.assertEqual(int(info["active"]), 90)
 
     def test_more_than_can_be_under_way_is_answered_when_sent_again(self):
-        """More ids at once than the server has writes under way; loss is made good by resending."""
+        """More ids at once than the server has writes under way; lost datagrams are sent again."""
         server = self.serve(*DOOR, "--udp-allow", "127.0.0.0/8")
         with server.client() as client:
             client.execute_command("POOL", "ALTER", "devices", "RANGE", 1, 100000)

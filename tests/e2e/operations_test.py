@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The runbook of docs/operations.md, pasted block by block as it stands, in the order of the page, on one machine: in
+"""The runbook of docs/operations.md, pasted block by block, unchanged, in the order of the page, on one machine: in
 namespaces of its own for mounts and network, so that paths and ports are those of the page. Only `apt`, `systemctl`
-and `journalctl` are played (machines.py). The disk is a small tmpfs, the clock is moved by libfaketime. Needs root."""
+and `journalctl` are simulated (machines.py). The disk is a small tmpfs, the clock is moved by libfaketime. Needs root."""
 import glob
 import json
 import os
@@ -43,7 +43,7 @@ LOAD = "for i in $(seq 20); do tenure --json alloc ports load/$i > /dev/null; do
 
 
 def sections():
-    """Blocks of commands of the runbook, by the headings they stand under."""
+    """Command blocks of the runbook, by heading."""
     found, title = {}, ""
     runbook = text_of(PAGE).split("\n## Packages and images")[0]
     for heading, block in re.findall(r"(?ms)^##+ (.*?)$|^```sh\n(.*?)^```$", runbook):
@@ -91,7 +91,7 @@ class Runbook(unittest.TestCase):
         cls.holder.communicate()
 
     def paste(self, text):
-        """What the commands print. Each of them must succeed."""
+        """Runs the commands and returns their output. Each must succeed."""
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("TENURE_")}
         with tempfile.TemporaryFile("w+") as out:
             done = subprocess.run(
@@ -108,7 +108,7 @@ class Runbook(unittest.TestCase):
         return said
 
     def follow(self, title, first=0, last=None):
-        """What an operator who reads this section does and sees."""
+        """Does what this section tells an operator to do, and checks the output."""
         self.followed.add(title)
         return "".join(self.paste(block) for block in BLOCKS[title][first:last])
 
@@ -123,7 +123,7 @@ class Runbook(unittest.TestCase):
         self.alloc()
 
     def drop_in(self, *lines):
-        """A part of the unit for what no operator does."""
+        """A drop-in of the unit for settings that only the test needs."""
         self.paste("mkdir -p /etc/systemd/system/tenured.service.d\ncat > /etc/systemd/system/tenured.service.d/test.conf <<end\n"
                    "[Service]\nEnvironment=TENURE_SEGMENT_BYTES=64K\n%s\nend\n" % "\n".join(lines))
 
@@ -189,7 +189,7 @@ class Runbook(unittest.TestCase):
         self.intact()
 
     def test_07_the_disk_is_full(self):
-        """Its data moves to the small disk before, which something else fills."""
+        """Before, its data moves to the small disk, which another file fills."""
         self.paste("systemctl stop tenured; cp -a %s/. %s/disk/; mount --bind %s/disk %s; systemctl start tenured"
                    % (DATA, self.top, self.top, DATA))
         self.paste("dd if=/dev/zero of=%s/disk/movie bs=64K || true" % self.top)
@@ -207,7 +207,7 @@ class Runbook(unittest.TestCase):
         self.intact()
 
     def damage(self, pattern, offset):
-        """Some bytes of the newest of these files are wrong."""
+        """Damages some bytes of the newest of these files."""
         self.paste("systemctl stop tenured")
         path = self.paste("ls -t %s/%s | head -n 1" % (DATA, pattern)).strip()
         self.paste("printf XXXXXXXX | dd of=%s bs=1 seek=%d conv=notrunc 2>&1" % (path, offset))
@@ -223,7 +223,7 @@ class Runbook(unittest.TestCase):
         self.intact()
 
     def damage_log(self):
-        """Some bytes of a command that others follow are wrong, in each file that has that many."""
+        """Damages some bytes of a command that others follow, in each file that is long enough."""
         for path in glob.glob("/proc/%d/root%s/*.log" % (self.holder.pid, DATA)):
             with open(path, "r+b") as file:
                 text = file.read()
@@ -269,7 +269,7 @@ class Runbook(unittest.TestCase):
         self.assertEqual(set(BLOCKS), self.followed)
 
     def test_13_each_block_says_what_it_is(self):
-        """Those that nothing runs would not be found wrong."""
+        """A block that no test runs could be wrong."""
         runbook = text_of(PAGE).split("\n## Packages and images")[0]
         self.assertEqual(re.findall(r"(?m)^```(?!sh$|text$|$).*", runbook), [])
         outside = re.sub(r"(?ms)^```.*?^```$", "", runbook)

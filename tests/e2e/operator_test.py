@@ -34,7 +34,7 @@ def begin(server, turn, *words):
 
 
 def end(process, *before):
-    """What it says last; `before` has been read."""
+    """Its last output; `before` has been read."""
     out, error = process.communicate(timeout=10 * PATIENCE)
     assert process.returncode == 0, error
     return json.loads([*before, *out.splitlines()][-1])
@@ -143,7 +143,7 @@ class Open(Case):
 
 
 def steps(process, **doings):
-    """Does what the page asks for, line by line, until it is done."""
+    """Carries out the requests of the script, line by line, until it ends."""
     for line in process.stdout:
         doing = doings.get(line.split()[0])
         if doing is None:

@@ -36,7 +36,7 @@ def mirror():
 
 
 class Chroot:
-    """Programs in a directory tree of their own, with its own /proc."""
+    """Programs in a separate directory tree with its own /proc."""
 
     def __init__(self, root):
         self.root = pathlib.Path(root)
@@ -63,7 +63,7 @@ class Chroot:
 
     @contextlib.contextmanager
     def network(self):
-        """A network of its own, whose ports no other program uses."""
+        """A network namespace, whose ports no other program uses."""
         holder = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up && echo up && exec sleep infinity"],
                                   stdout=subprocess.PIPE)
         try:
@@ -167,7 +167,7 @@ class Packages(unittest.TestCase):
         return box
 
     def check_files(self, box):
-        """Everybody can verify the server; its keys are its own."""
+        """All users can verify the server; only the server can read its keys."""
         owner = box.run("stat", "-c", "%U:%G %a", "/etc/tenure", "/etc/tenure/tenured.conf", "/etc/tenure/tls",
                         "/etc/tenure/tls/server-key.pem", "/etc/tenure/tls/ca-key.pem")
         self.assertEqual(owner, "root:tenure 751\nroot:tenure 640\ntenure:tenure 755\ntenure:tenure 600\ntenure:tenure 600\n")

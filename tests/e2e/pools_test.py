@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The ready-made pools of the example configuration under many clients at once: nobody gets what
-another has, however they race, and the last value of a pool is found without guessing."""
+"""The ready-made pools of the example configuration under many clients at once: no client gets a value of
+another one, however they race, and the last value of a pool is found without guessing."""
 import os
 import threading
 import unittest
@@ -50,7 +50,7 @@ class Pools(Case):
                 return found
 
     def allocate(self, pool, count=EACH):
-        """The values that 64 owners got, each of them the way a caller does: one at a time."""
+        """The values that 64 owners got, each allocated as a caller does: one at a time."""
         def work(client, n):
             got = []
             for i in range(count):
@@ -118,7 +118,7 @@ class Pools(Case):
         self.assertEqual(sum(self.together(work)), 1)
 
     def test_what_is_deleted_for_good_gives_everything_back(self):
-        """hard_delete(): one command for the owner, whatever it has and wherever."""
+        """hard_delete(): one command releases everything that the owner holds, in all pools."""
         owner = "instance/deleted"
         for pool in ("vxlan", "console-ports@sf-9", "vsock-cid", "mac"):
             self.do("ALLOC", pool, owner, "COUNT", 2)

@@ -78,7 +78,7 @@ class Proxy:
                 pass
 
     def hush(self):
-        """All connections of now become silent, as if a machine on the way had lost its power; later ones work."""
+        """All existing connections become silent, as if a machine on the way had lost its power; later ones work."""
         with self.lock:
             self.silent |= {outer for _, outer in self.pairs}
 

@@ -32,7 +32,7 @@ class Cut(Case):
         self.server.start()
 
     def in_thread(self, call):
-        """The list that the outcome will be in, and the thread."""
+        """The list that will have the outcome, and the thread."""
         outcome = []
 
         def run():
@@ -172,7 +172,7 @@ class Holding(Cut):
             held.release()
 
     def test_its_holder_is_told_in_time_even_while_the_client_looks_for_the_server(self):
-        """As when the resolver of names hangs."""
+        """For example while the name resolver hangs."""
         self.client.pool_create("hangs", range=(1, 9), lease=6)
         told, looking, found = [], threading.Event(), threading.Event()
         self.addCleanup(found.set)

@@ -1,4 +1,4 @@
-"""Events published to a real RabbitMQ by a cluster: the position goes with the log, so that the next owner goes on
+"""Events published to a real RabbitMQ by a cluster: the position moves with the log, so that the next owner continues
 where the last one stopped. Some events may come twice, under the same ids; none is left out."""
 import json
 import os

@@ -1,5 +1,5 @@
-"""Where publishing to RabbitMQ goes on: no event is left out without a word, whatever became of the
-broker, of the server and of its data directory since the first start."""
+"""Where publishing to RabbitMQ continues: no event is skipped without an error, whatever happened to the
+broker, the server and its data directory since the first start."""
 import json
 import os
 import shutil
@@ -59,7 +59,7 @@ class PositionTest(unittest.TestCase):
             redis.execute_command("POOL", "CREATE", "p", "lo", "1", "hi", "100000")
 
     def kept(self, *after):
-        """Ids of the events that the server has."""
+        """Ids of the events that the server retains."""
         with self.server.client() as redis:
             events = pairs(redis.execute_command("EVENTS", *after, "COUNT", "1000"))["events"]
         return [pairs(event)["id"] for event in events]
@@ -77,7 +77,7 @@ class PositionTest(unittest.TestCase):
         return got
 
     def settled(self, last):
-        """The broker's confirmation of this event has been kept."""
+        """The broker's confirmation of this event has been stored."""
         position = os.path.join(self.server.data, "data", "amqp.position")
         lsn, index = map(int, last.split("."))
         wanted = lsn.to_bytes(8, "little") + index.to_bytes(4, "little")
@@ -88,7 +88,7 @@ class PositionTest(unittest.TestCase):
         until(is_kept, "event %s is known to be published" % last)
 
     def test_what_was_dropped_since_the_first_start_is_told(self):
-        """The first start knows of no event, and the broker comes too late for the first ones."""
+        """The first start has no events, and the broker starts too late for the first ones."""
         self.server = Server(None, *self.flags("/elsewhere", "--events-max", "10"))
         self.pool()
         self.happen(500)
@@ -115,8 +115,8 @@ class PositionTest(unittest.TestCase):
         self.assertEqual([event for _, event, _ in self.published(kept[-1])], kept)
 
     def put_back(self, *more):
-        """The state of a moment before, beside the newer position; then other events happen. Returns the
-        ids of all that there are."""
+        """Restores an earlier state beside the newer position; then other events happen. Returns the
+        ids of all events."""
         def back():
             data = os.path.join(self.server.data, "data")
             shutil.copy(os.path.join(data, "amqp.position"), backup)
@@ -164,7 +164,7 @@ class PositionTest(unittest.TestCase):
         self.all_once_more()
 
     def test_without_a_position_it_does_not_start(self):
-        """Else the next start could not know that there was this one."""
+        """Otherwise the next start could not know of this one."""
         directory = tempfile.mkdtemp(prefix="tenure-e2e-")
         self.addCleanup(shutil.rmtree, directory)
         os.makedirs(os.path.join(directory, "data", "amqp.position.new"))

@@ -1,4 +1,4 @@
-"""Rules from a real RabbitMQ, events to it; and what happens when it is away."""
+"""Rules from a real RabbitMQ, events to it; and what happens while it is down."""
 # tsan
 import http.client
 import itertools
@@ -28,7 +28,7 @@ SENSOR = 'echo $$ >> "$OUT"; trap "exit 0" TERM; while :; do sleep 0.05; done'
 
 
 def certificates(directory):
-    """A CA, and what it has signed for the broker (localhost) and for us."""
+    """A CA, and the certificates that it signed for the broker (localhost) and for the server."""
     def openssl(*words):
         subprocess.run(["openssl", *words], cwd=directory, check=True, timeout=PATIENCE,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

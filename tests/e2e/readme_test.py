@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""The README's own blocks, pasted into a shell as a newcomer would: as they stand, in any order, again and
-again. The server is started by the line that ends `make run`; only the ports differ."""
+"""The README's own blocks, pasted into a shell as a newcomer would: unchanged, in any order, repeatedly. The server is started by the line that ends `make run`; only the ports differ."""
 import os
 import random
 import re
@@ -84,7 +83,7 @@ class Clone:
                                 env=self.environment, start_new_session=True), text
 
     def paste(self, text):
-        """What the block prints. Each of its commands must succeed, and none may complain."""
+        """Runs the block and returns its output. Each command must succeed without a message on standard error."""
         process, text = self.shell(text)
         try:
             out, err = process.communicate(text, timeout=PATIENCE)
@@ -186,7 +185,7 @@ class Readme(unittest.TestCase):
         self.assertIn(quoted.strip(), told)
 
     def test_each_block_says_what_it_is(self):
-        """Those that nothing runs would not be found wrong."""
+        """A block that no test runs could be wrong."""
         self.assertEqual(re.findall(r"(?m)^```(?!sh$|c$|text$|$).*", README), [])
         outside = re.sub(r"(?ms)^```.*?^```$", "", README)
         self.assertEqual(re.findall(r"(?m)^(?:    |\t)\S.*", outside), [])

@@ -1,4 +1,4 @@
-"""Refusals without the log: what the committed state refuses is answered at its position and logged nowhere, unless the
+"""Refusals without the log: commands that the committed state refuses are answered at its position and not logged, unless the
 client's own writes or an operation id say otherwise."""
 import json
 import re

@@ -1,4 +1,4 @@
-"""A RESP connection without a client library in between: what is sent and what comes back, in both
+"""A RESP connection without a client library in between: requests and replies, in both
 versions of the protocol. A push is a list in a Push, a map a dict, an error an Error."""
 import socket
 
@@ -118,7 +118,7 @@ class Asking(Case):
         self.addCleanup(self.ask.close)
 
     def do(self, *words):
-        """The reply, which must not be an error."""
+        """Returns the reply, which must not be an error."""
         reply = self.ask.do(*words)
         self.assertNotIsInstance(reply, Error, (words, reply))
         return reply

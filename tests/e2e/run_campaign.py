@@ -2,7 +2,7 @@
 """Contenders for one value, each through `tenure run`, while every part of it is killed or stopped at random:
 `tenure`, its guardian, the command, the server. The witness (see runs.py) proves that two holders were never
 alive together; every process that is left at the end is a failure too. Of one run either `tenure` or the guardian
-is hit, never both: docs/run.md says what holds then.
+is hit, never both: docs/run.md describes that case.
 
 RUN_TEST_INTERRUPTIONS (15), RUN_TEST_CONTENDERS (4), RUN_TEST_SEED, RUN_TEST_SECONDS (no new interruption after
 so long)."""
@@ -90,7 +90,7 @@ class Campaign:
             pass
 
     def stop_for_a_while(self, pid):
-        """Longer than the lease lives, or shorter."""
+        """For longer than the ttl of the lease, or shorter."""
         self.hit(pid, signal.SIGSTOP)
         timer = threading.Timer(self.random.choice((0.1, 1.0, 3.5)), self.hit, (pid, signal.SIGCONT))
         timer.start()
@@ -134,7 +134,7 @@ class Campaign:
         self.stop_for_a_while(self.server.process.pid)
 
     def revoke(self, _):
-        """With a notice: a lease that is revoked without one stays so until somebody vouches for a dead holder."""
+        """With a notice: without one, the lease stays revoked until an operator confirms that the holder is dead."""
         lease = self.server.cli("LEASE", "one/it").split("\n")[1:2]
         self.server.cli("REVOKE", *lease, "AFTER", self.random.choice(("2", "4")))
 

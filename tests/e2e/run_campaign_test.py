@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A short form of the campaign of `tenure run`: run_campaign.py says what it does."""
+"""A short form of the campaign of `tenure run`: run_campaign.py describes it."""
 import unittest
 
 from run_campaign import Campaign

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`tenure run` with a real server: what the command gets, how it ends, and that nothing of it lives when
-its values could be another's."""
+"""`tenure run` with a real server: the command's environment, its end, and that none of its processes is alive when
+another client could hold its values."""
 import fcntl
 import os
 import pty
@@ -473,7 +473,7 @@ class Revoked(RunCase):
 
 class Interrupted(RunCase):
     def next_holder(self):
-        """Another run gets the value as soon as the server gives it away, and finds the witness's lock free."""
+        """Another run gets the value as soon as the server grants it, and finds the witness's lock free."""
         def acquired():
             run = self.start("--from", "one", "--ttl", "2", "--", *self.witness.command())
             self.witness.forget()
@@ -639,7 +639,7 @@ class WithoutServer(RunCase):
             self.server.start()
 
     def test_a_revocation_that_cannot_be_acknowledged_is_told(self):
-        """Without a notice that ends, only an operator can give the values back."""
+        """If the notice has no end, only an operator can free the values."""
         self.witness.forget()
         run = self.held("--kill-after", "100", ttl="600", mode="lock-child")
         lease = self.leases()[0]["lease"]
@@ -666,7 +666,7 @@ class WithoutServer(RunCase):
         self.assertEqual(self.leases(), [])
 
     def test_a_connection_that_falls_silent_is_replaced_in_time(self):
-        """The server serves others all the while: a machine between was switched off."""
+        """Meanwhile the server serves others: a machine between was switched off."""
         proxy = Proxy(self.server)
         self.addCleanup(proxy.close)
         self.witness.forget()

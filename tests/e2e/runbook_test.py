@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The commands of docs/cluster.md, pasted as they stand: the cluster on one machine, then the three machines of
+"""The commands of docs/cluster.md, pasted unchanged: the cluster on one machine, then the three machines of
 packaging/cluster with their units, and every situation of the runbook, in the order of the page. Only addresses
 differ (127.x.y.N for 10.0.0.N), and what `ssh` and `systemctl` do (machines.py)."""
 import json
@@ -15,7 +15,7 @@ PAGE = os.path.join(SOURCE, "docs/cluster.md")
 
 
 def sections():
-    """Blocks of commands by the headings they stand under."""
+    """Command blocks by heading."""
     found, title = {}, ""
     for heading, block in re.findall(r"(?ms)^##+ (.*?)$|^```sh\n(.*?)^```$", text_of(PAGE)):
         if heading:
@@ -71,7 +71,7 @@ class Newcomer(unittest.TestCase):
             self.assertRegex(said, wanted)
 
     def test_each_block_says_what_it_is(self):
-        """Those that nothing runs would not be found wrong."""
+        """A block that no test runs could be wrong."""
         text = text_of(PAGE)
         self.assertEqual(re.findall(r"(?m)^```(?!sh$|$).*", text), [])
         outside = re.sub(r"(?ms)^```.*?^```$", "", text)
@@ -94,7 +94,7 @@ class Runbook(unittest.TestCase):
         return self.machines.paste(PRELUDE + text)
 
     def follow(self, title):
-        """What an operator who reads this section does and sees."""
+        """Does what this section tells an operator to do, and checks the output."""
         self.followed.add(title)
         return "".join(self.paste(block) for block in BLOCKS[title])
 

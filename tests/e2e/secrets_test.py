@@ -13,7 +13,7 @@ class Secrets(World):
     users = user("root", "admin") + user("ci", "holder")
 
     def everything_said(self):
-        """All that others may read of the process."""
+        """Everything that other users may read about the process."""
         said = text_of(self.server.log.name)
         for name in ("cmdline", "environ"):
             with open("/proc/%d/%s" % (self.server.process.pid, name), "rb") as file:
@@ -54,7 +54,7 @@ class Memory(World):
     flags = ("--core-files", "on")  # so that its memory may be read
 
     def found(self, secrets):
-        """Which of them are in memory that the process can write."""
+        """Those that are in writable memory of the process."""
         pid = self.server.process.pid
         left = set()
         with open("/proc/%d/maps" % pid, encoding="ascii") as maps, open("/proc/%d/mem" % pid, "rb") as memory:

@@ -1,5 +1,5 @@
-"""Sensors: real processes that run while rules ask for them. The first things that must hold; what a
-sensor may do to its supervisor is in other tests."""
+"""Sensors: real processes that run while rules need them. The basic promises; other tests have
+misbehaving sensors."""
 # tsan
 import http.server
 import json
@@ -99,7 +99,7 @@ class Sensors(unittest.TestCase):
         self.said("event=sensor_stopped", "reason=no_rules", "token_revoked=yes", "exit_code=0")
 
     def toggle(self, window, *last):
-        """All at once: they are over long before the window is, unless the machine stands still."""
+        """All at once: they end long before the window does, unless the machine stands still."""
         began = time.monotonic()
         pipe = self.r.pipeline(transaction=False)
         for _ in range(50):

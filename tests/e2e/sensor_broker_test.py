@@ -33,14 +33,14 @@ class Toggled(SensorCase):
               "the server listens to the broker")
 
     def say(self, client, ref, wanted):
-        """With an id of its own, so that what is delivered twice is known as such."""
+        """With a unique id, so that a second delivery is recognized."""
         self.sent += 1
         client.publish("rule.enabled" if wanted else "rule.disabled",
                        {"rule_ref": "rule." + ref, "trigger_ref": ref + ".trigger",
                         "enabled": wanted}, "m%d" % self.sent)
 
     def all_heard(self):
-        """Each has had its effect; what is delivered once more when the broker is back has none."""
+        """Each has had its effect; a redelivery when the broker is back has none."""
         counts = re.findall(r'^tenure_amqp_messages_total\{outcome="(\w+)"\} (\d+)$',
                             metrics(self.server), re.M)
         return sum(int(count) for outcome, count in counts if outcome != "duplicate") == self.sent
@@ -79,7 +79,7 @@ class Toggled(SensorCase):
         self.assertLessEqual(max(starts), (time.monotonic() - began) / SETTLE + 1)
 
     def settled(self, refs):
-        """The pids of those that run, once nothing is under way."""
+        """The pids of the running sensors, once nothing is in flight."""
         def still():
             status = [self.status(ref) for ref in refs]
             return all(one["state"] in ("stopped", "running") and

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sensors in large numbers, and what they cost: run by tools/sensors-campaign.sh, which says the numbers
-in the environment. Prints a line for each figure; fails if anything is not as it must be."""
+"""Sensors in large numbers, and their cost: run by tools/sensors-campaign.sh, which sets the numbers
+in the environment. Prints a line for each figure; fails if a check does."""
 import os
 import random
 import time

@@ -39,7 +39,7 @@ class Killed(SensorCase):
             raise
 
     def look(self):
-        """Collects the tokens of those that run."""
+        """Collects the tokens of the running sensors."""
         for ref in self.refs:
             try:
                 token = self.token(ref)
@@ -54,7 +54,7 @@ class Killed(SensorCase):
                          "two of one sensor, seed %d" % SEED)
 
     def check_tokens(self):
-        """Whatever was seen is dead, or is about to be, unless it is the run that lives now."""
+        """Every collected token is invalid, or soon will be, unless its run is alive."""
         statuses = [self.status(ref) for ref in self.refs]
         now = {(status["lease"], status["epoch"]) for status in statuses if "lease" in status
                and status["state"] in ("starting", "running")}
@@ -64,7 +64,7 @@ class Killed(SensorCase):
                 self.assertEqual(self.emit(token, ref + ".trigger")[0], 401, (ref, run, SEED))
 
     def settle(self):
-        """All are as they are wanted, one process each."""
+        """All wanted sensors run, one process each; no others do."""
         for ref in self.refs:
             self.want(ref, wanted=True)
             if not self.wanted[ref]:
@@ -115,7 +115,7 @@ def parent(pid):
 
 
 class KilledAsByDefault(Killed):
-    """Contained in what this machine permits."""
+    """With the containment that this machine permits."""
     flags = ("--sensor-containment", "auto")
 
 

@@ -1,4 +1,4 @@
-"""What a server that was killed, or that runs no sensors, leaves: no valid token, and no output of a missing sensor."""
+"""Remains of a server that was killed, or that runs no sensors: no valid token, and no output of a missing sensor."""
 import os
 import shutil
 import signal
@@ -46,7 +46,7 @@ class Left(SensorCase):
 
     @staticmethod
     def born_as(pid):
-        """A process of ours with that pid, which nobody has; None: another one got it."""
+        """A process of this test with that unused pid; None: another process got it."""
         try:
             with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:
                 file.write(str(pid - 1))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A run counts as dead only when that is proven. The processes that these sensors leave have a session of their
-own and an empty environment, and hold a lock on a file; a second run that finds the lock taken reports that."""
+"""A run counts as dead only when that is proven. The processes that these sensors leave have their own session
+and an empty environment, and hold a lock on a file; a second run that finds the lock taken reports that."""
 import os
 import signal
 import subprocess
@@ -32,7 +32,7 @@ def parent(pid):
 
 
 def cgroups():
-    """The directory of cgroup v2 that we may make others in; None: there is none."""
+    """The directory of cgroup v2 in which the test may create others; None: there is none."""
     with open("/proc/self/mountinfo", encoding="ascii") as file:
         for line in file:
             path = line.split()[4]
@@ -42,7 +42,7 @@ def cgroups():
 
 
 class Stopper(threading.Thread):
-    """Stops a process again and again until it is no more."""
+    """Stops a process repeatedly until it has ended."""
 
     def __init__(self, pid):
         super().__init__()
@@ -194,7 +194,7 @@ class Contained(Proof):
 @unittest.skipIf(subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], check=False,
                                 stderr=subprocess.DEVNULL).returncode, "no pid namespace")
 class Namespace(Contained):
-    """What a server that may make them does by itself."""
+    """The default of a server that may create namespaces."""
     flags = ("--sensor-containment", "auto")
     kind = "pidns"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sensors: real processes that run while a rule wants them. The cases that the design of such a
-lifecycle names, under their names, and those in which processes have no manners."""
+"""Sensors: real processes that run while a rule wants them. The cases that the design of the
+lifecycle names, under their names, and misbehaving processes."""
 import json
 import os
 import pwd
@@ -123,7 +123,7 @@ class Whole(SensorCase):
         self.assertNotIn(token.split(".")[2], text_of(self.server.log.name))
 
     def toggle(self, window, *states):
-        """All at once: they are over long before the window is, unless the machine stands still."""
+        """All at once: they end long before the window does, unless the machine stands still."""
         began = time.monotonic()
         pipe = self.r.pipeline(transaction=False)
         for wanted in states:
@@ -174,8 +174,8 @@ class Whole(SensorCase):
 
 
 class NoSpace(SensorCase):
-    """A disk that takes no more: a tmpfs that everybody has, and a file that fills it up to what the
-    server leaves free."""
+    """A full disk: a tmpfs that every machine has, and a file that fills it up to the reserve of the
+    server."""
     ROOM = 16 << 20
 
     def setUp(self):
@@ -227,10 +227,10 @@ class NoSpace(SensorCase):
 
 
 class Manners(SensorCase):
-    """Sensors that do not want to end, or do not want to live."""
+    """Sensors that do not end, or do not stay alive."""
 
     def ends(self, ref, count):
-        """A sensor of so many processes is stopped, and none is left."""
+        """Stops a sensor with this number of processes; none is left."""
         self.want(ref)
         until(lambda: len(self.ours()) == count, "%d processes" % count)
         self.is_as_it_stays(self.reaches(ref, "running")["pid"])
@@ -431,7 +431,7 @@ class Health(SensorCase):
         self.assertEqual(self.ours(), [])
 
     def healthy(self, good, **health):
-        """`good` says that it has been asked, again and again."""
+        """`good` reports that it is asked repeatedly."""
         self.sensor("s", health=dict({"interval_seconds": 0.05, "timeout_seconds": 20, "threshold": 2},
                                      **health))
         self.runs("s")

@@ -16,7 +16,7 @@ END = "--- end of it ---"
 
 
 class Shell:
-    """One shell for all lines: what one sets the next can use."""
+    """One shell for all lines: they share its variables."""
 
     def __init__(self, server, environment):
         path = os.path.abspath(BUILD) + ":" + os.environ["PATH"]
@@ -27,7 +27,7 @@ class Shell:
             env=dict(os.environ, PATH=path, TENURE_PORT=str(server.port), **environment))
 
     def type(self, line):
-        """What it prints. It must succeed."""
+        """Runs the line and returns its output. It must succeed."""
         line = re.sub(r"\bdata/", os.path.join(self.server.data, "data") + "/", line)
         line = line.replace("build/", os.path.abspath(BUILD) + "/")
         line = line.replace("7411", str(self.server.port)).replace("7412",
@@ -55,7 +55,7 @@ class Words(SensorCase):
         return shell
 
     def has_said(self, ref, words):
-        """What it prints gets to its files a moment later."""
+        """Waits until its output has reached its files."""
         until(lambda: words in pairs(self.do("SENSOR", "LOGS", ref))["output"], words)
 
     def test_the_example_reads_the_variable_that_its_description_names(self):
@@ -69,7 +69,7 @@ class Words(SensorCase):
         self.do("RULE", "DELETE", "renamed")
 
     def test_the_guide_from_attune(self):
-        """Its sensor knows nothing of us, and speaks to an API that asks us about tokens."""
+        """Its sensor does not know Tenure, and uses an API that asks Tenure about tokens."""
         ref = "core.interval_timer_sensor"
         guide = text_of(os.path.join(SOURCE, "docs/migration/attune.md"))
         blocks = re.findall(r"```sh\n(.*?)```", guide, re.DOTALL)
@@ -96,7 +96,7 @@ class Words(SensorCase):
         self.assertEqual(self.status(ref)["crashes"], 0)
 
     def test_a_sensor_of_attune_speaks_to_tenure_itself(self):
-        """The same program, unchanged: only the address of the API is another."""
+        """The same program, unchanged, with another address of the API."""
         ref = "core.interval_timer_sensor"
         spec = {"command": ["/usr/bin/python3", os.path.join(SOURCE, "tests/e2e/attune_sensor.py")],
                 "token_env": "ATTUNE_API_TOKEN", "settle_seconds": 0.2,

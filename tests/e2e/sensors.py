@@ -76,7 +76,7 @@ class SensorCase(unittest.TestCase):
         self.addCleanup(self.leave)
 
     def leave(self):
-        """Every process that the test has left must end with the server."""
+        """Every remaining process of the test must end with the server."""
         try:
             self.r.close()
             if self.server.process.poll() is None:
@@ -93,7 +93,7 @@ class SensorCase(unittest.TestCase):
         return self.r.execute_command(*words)
 
     def again(self, number):
-        """Ends the server with this signal and starts it again."""
+        """Ends the server with this signal and restarts it."""
         self.r.close()
         self.server.stop(number)
         self.server.start()
@@ -143,7 +143,7 @@ class SensorCase(unittest.TestCase):
         return self.reaches(ref, "running")
 
     def is_as_it_stays(self, pid):
-        """Waits until the dummy is ready to obey or ignore signals as it should."""
+        """Waits until the dummy handles or ignores signals as configured."""
         path = self.path("pids")
         until(lambda: os.path.exists(path) and str(pid) in text_of(path).split(), "%d is there" % pid)
 

@@ -94,7 +94,7 @@ class Commands(Case):
         return pairs(self.do("ALLOC", *words))
 
     def test_every_example_of_the_table_works(self):
-        """In an order in which each finds what it needs; lease ids are put in as they are made."""
+        """In an order in which each finds the objects that it needs; lease ids are filled in as they are created."""
         lease = ["0-1042"]
         script = """
             POOL CREATE ports RANGE 30000 30009 LEASE 60 | POOL CREATE gpus SET
@@ -462,7 +462,7 @@ class Lives(unittest.TestCase):
         server.remove()
 
     def test_on_a_full_disk_a_read_answers_and_shows_no_lease_as_live_past_its_deadline(self):
-        """A deadline has passed, but the tick that would say so cannot be written."""
+        """A deadline has passed, but the tick that would record it cannot be written."""
         server = Server(None, "--segment-bytes", "65536")
         r = server.client()
         r.execute_command("POOL", "CREATE", "p", "RANGE", 1, 100000)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A disk that does not answer: the server says so, and answers everything that needs no disk."""
+"""A disk that does not answer: the server reports it, and answers all requests that need no disk."""
 import os
 import subprocess
 import tempfile

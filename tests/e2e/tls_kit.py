@@ -35,7 +35,7 @@ class Certificates:
         return self[name + ".pem"], self[name + "-key.pem"]
 
     def renew(self, name, days, *options):
-        """Another certificate of the same key takes the place of the old one, in one step."""
+        """Replaces the certificate by another one of the same key, in one step."""
         run("openssl", "x509", "-req", "-in", self[name + ".csr"], "-CA", self["ca.pem"], "-CAkey",
             self["ca-key.pem"], "-CAcreateserial", "-out", self[name + ".new"], "-extfile", self[name + ".ext"],
             "-days", days, *options)
@@ -93,7 +93,7 @@ class TlsServer(Server):
         raise AssertionError(name)
 
     def says(self, *parts):
-        """Waits for a line of the log that contains all of these."""
+        """Waits for a log line that contains all of these texts."""
         return until(lambda: next((line for line in text_of(self.log.name).splitlines()
                                    if all(part in line for part in parts)), None), parts)
 

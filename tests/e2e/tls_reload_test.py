@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Clients of TLS that are connected while SIGHUP changes the authorities, whether certificates are wanted, or the
-users: a client that would not get in again, or not as the same user, is disconnected; all others stay."""
+users: a client that could not log in again, or not as the same user, is disconnected; all others stay."""
 import re
 import shutil
 import signal
@@ -23,7 +23,7 @@ READY = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def receive_past(s, wanted):
-    """All that has come when this has, which need not be the end of it."""
+    """Receives until this text has come, which need not be at the end."""
     got = b""
     while wanted not in got:
         more = s.recv(65536)

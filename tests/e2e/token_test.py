@@ -17,7 +17,7 @@ SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
 
 
 def jose(server, cases):
-    """What jose says, with the key set that the server gives over HTTP."""
+    """The verdict of jose, with the key set that the server serves over HTTP."""
     modules = subprocess.run([os.path.join(SOURCE, "tools/npm.sh")], check=True,
                              capture_output=True, text=True).stdout.strip()
     url = "http://127.0.0.1:%d/.well-known/jwks.json" % server.http_port

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`tenure top` on a real terminal: a pseudo-terminal, and a model of what its screen shows."""
+"""`tenure top` on a real terminal: a pseudo-terminal, and a model of its screen."""
 import fcntl
 import json
 import os
@@ -100,13 +100,13 @@ class Top:
         fcntl.ioctl(to, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def resize(self, width, height):
-        """What was drawn for the old size is no matter."""
+        """Discards the screen of the old size."""
         self.screen = Screen(1000, 1000)
         self.size(width, height, self.main)
         self.process.send_signal(signal.SIGWINCH)
 
     def see(self, condition, what):
-        """Reads until the screen, after a whole frame, fulfils the condition; the screen."""
+        """Reads until the screen, after a whole frame, meets the condition; returns the screen."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             if self.screen.frames > 0 and not self.screen.waiting and condition(self.screen.text()):
@@ -273,7 +273,7 @@ class Live(Case):
         self.assertEqual(top.quit(), 0)
 
     def test_hostile_names_do_not_reach_the_terminal(self):
-        """The model of the screen refuses what they would do."""
+        """The model of the screen refuses their control sequences."""
         top = self.top(width=160, height=40)
         top.see_text("? keys")
         top.press("@")

@@ -57,7 +57,7 @@ class Turns(Case):
         return read_bulk(s)
 
     def test_little_is_answered_before_much(self):
-        """Also if it was asked for later than all the rest."""
+        """Even if it was requested last."""
         want = reply_of(self.server, DOCS)
         crowd = [self.connect() for _ in range(CROWD)]
         light = self.connect()
@@ -96,7 +96,7 @@ class Turns(Case):
         until(seen_between, "a look between the answers")
 
     def test_who_is_there_is_answered_before_all_who_come(self):
-        """A few come in between two looks at the sockets; in the end all do."""
+        """A few are accepted between two polls of the sockets; finally all are."""
         def received(text):
             return int(re.search(r"total_connections_received:(\d+)", text).group(1))
         light = self.connect()
@@ -172,7 +172,7 @@ class Turns(Case):
         self.assertLessEqual(calls(read_bulk(other), "events") - before, 2 * SLICE)
 
     def test_much_is_made_for_who_reads(self):
-        """Of a pipeline of what takes long, as much as the socket takes; the rest when it is read."""
+        """Of a pipeline of slow requests, as many replies as the socket takes; the others when it is read."""
         want = reply_of(self.server, DOCS)
         count = 200
         before = calls(self.stats(self.connect()), "command|docs")
@@ -223,7 +223,7 @@ class Turns(Case):
 
 
 class Room(unittest.TestCase):
-    """Where there is no room for a long reply it is refused while it is made, and by name."""
+    """Without room for a long reply, it is refused by name while it is rendered."""
     memory = 4 << 20
 
     def setUp(self):

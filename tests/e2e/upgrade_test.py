@@ -102,7 +102,7 @@ class Upgrade(unittest.TestCase):
             self.same(events[row["id"]], row)
 
     def goes_on(self, ask):
-        """Values that are held are not given again, in any pool."""
+        """Held values are not granted again, in any pool."""
         held = {(pool, value) for row in pages(ask, "LEASES")
                 for pool, value in zip(row["pools"], row["values"])}
         for pool in ("ports", "devices", "consoles@a", "cold", "dice", "macs", "resting"):

@@ -1,4 +1,4 @@
-"""Waiting in line: order, ends, clients that go away and come back, over RESP, HTTP and the tools."""
+"""Waiting in line: order, ends, clients that disconnect and return, over RESP, HTTP and the tools."""
 import http.client
 import json
 import os

@@ -1,4 +1,4 @@
-"""`tenure --watch`: rounds on a terminal and elsewhere, what is marked, restarts of the server, and how it ends."""
+"""`tenure --watch`: rounds on a terminal and elsewhere, marks, restarts of the server, and how it ends."""
 import json
 import os
 import pty
@@ -33,7 +33,7 @@ class Watched:
             lines.append(line.rstrip("\n"))
 
     def until(self, text):
-        """The block whose head says this."""
+        """Reads up to the block whose head contains this."""
         while True:
             block = self.block()
             if text in block[0]:

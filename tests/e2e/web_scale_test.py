@@ -1,4 +1,4 @@
-"""The page with 1,000 pools, 100,000 leases and 200 sensors: what it asks for, what it draws, how busy it is."""
+"""The page with 1,000 pools, 100,000 leases and 200 sensors: its requests, its drawing, its processor time."""
 import json
 import unittest
 

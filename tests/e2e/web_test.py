@@ -1,5 +1,5 @@
-"""The page: how its files are served, that nothing in it can turn text into markup, and what a browser
-makes of it."""
+"""The page: how its files are served, that none of them can turn text into markup, and how a browser
+shows it."""
 import http.client
 import json
 import os
@@ -73,7 +73,7 @@ class Files(Case):
 
 
 class Source(unittest.TestCase):
-    """What the policy forbids or what could turn text into markup is not even written."""
+    """The source has nothing that the policy forbids or that could turn text into markup."""
 
     def test_nothing_makes_markup_or_code_of_text(self):
         script = "".join(text_of(os.path.join(SOURCE, "web", name)) for name, _ in FILES.values()
@@ -124,7 +124,7 @@ class Page(Case):
                            % (json.dumps(selector), json.dumps(text)))
 
     def press(self, text):
-        """A button by its words."""
+        """Presses the button with this text."""
         find = "[...document.querySelectorAll('main button')].find(b => b.textContent === %s)" % json.dumps(text)
         until(lambda: self.browser.value("Boolean(%s)" % find), "a button " + text)
         self.browser.value(find + ".click()")
@@ -139,7 +139,7 @@ class Page(Case):
         super().tearDownClass()
 
     def show(self, view):
-        """A fresh load: what an earlier test left does not count."""
+        """Loads the page afresh, without the state of an earlier test."""
         self.browser.go("about:blank")
         self.browser.go("http://127.0.0.1:%d/%s" % (self.server.http_port, view))
 
@@ -432,7 +432,7 @@ class Page(Case):
         self.click("#act-cancel")
 
         def again():
-            """The button acts on what is shown now."""
+            """The button acts on the rows that are shown now."""
             self.press("Change …")
             shown = self.browser.value("document.getElementById('act-lease').value")
             self.click("#act-cancel")
