@@ -2,7 +2,9 @@
  *
  * The server names the files of a copy that is consistent at one log position and sends their bytes. What
  * the backup before has already is not asked for again: a file that did not change is linked, a segment
- * that has grown is continued. The backup is complete, durable and verified before it gets its name; an
+ * that has grown is continued. The server ends a backup that nobody reads from for a minute, so what can take
+ * long on this machine's disk is done before BACKUP BEGIN (verifying the backup before) or after BACKUP END
+ * (copying from it, and syncing). The backup is complete, durable and verified before it gets its name; an
  * interruption at any point leaves those before it as they were. */
 #include <errno.h>
 #include <fcntl.h>
@@ -127,22 +129,41 @@ static const struct backup_file *newest_events(const struct backup_manifest *man
     return newest;
 }
 
+/* All files of events except the newest are final. */
+static bool is_useful(const struct backup *backup, const struct backup_file *before) {
+    return before->bytes >= HEAD_BYTES && strcmp(before->kind, "other") != 0 &&
+           (strcmp(before->kind, "events") != 0 || before != newest_events(&backup->before));
+}
+
+/* Finds out which files of the previous backup are as they were. All later backups would link to a
+ * damaged one. */
+static void before_verify(struct backup *backup) {
+    for (uint32_t i = 0; i < backup->before.count; i++) {
+        struct backup_file *before = &backup->before.files[i];
+        if (!is_useful(backup, before)) {
+            continue;
+        }
+        before->is_verified = backup_verify(backup->before_dir, before);
+        if (!before->is_verified) {
+            (void)backup_fail("%s/%s is not used; it is copied again if the server still has it",
+                              backup->before_dir, before->name);
+        }
+    }
+}
+
 /* The bytes of a file that the previous backup has and that are unchanged. A segment begins with a
  * header that no other segment has, and its frames are never rewritten. A snapshot is also compared
- * at its end, where its checksum is. All files of events except the newest are final. */
+ * at its end, where its checksum is. */
 static int known_bytes(struct backup *backup, const struct backup_file *file, const char *path,
                        uint64_t *ret_bytes) {
     const struct backup_file *before = backup_manifest_find(&backup->before, file->name);
     bool log = strcmp(file->kind, "log") == 0;
     struct tn_bytes piece = tn_bytes_of("", 0);
     *ret_bytes = 0;
-    if (before == NULL || backup->before.generation != backup->now.generation ||
-        strcmp(before->kind, file->kind) != 0 || before->bytes < HEAD_BYTES ||
-        (log ? before->bytes > file->bytes : before->bytes != file->bytes) ||
-        strcmp(file->kind, "other") == 0) {
-        return CLI_OK;
-    }
-    if (strcmp(file->kind, "events") == 0 && before == newest_events(&backup->before)) {
+    if (before == NULL || !before->is_verified ||
+        backup->before.generation != backup->now.generation ||
+        strcmp(before->kind, file->kind) != 0 ||
+        (log ? before->bytes > file->bytes : before->bytes != file->bytes)) {
         return CLI_OK;
     }
     int code = piece_ask(backup, file, 0, &piece);
@@ -162,15 +183,6 @@ static int known_bytes(struct backup *backup, const struct backup_file *file, co
 
 /* ---- One file ---- */
 
-/* Whether the previous backup's file is as it was. All later backups would link to a damaged one. */
-static bool is_intact(const struct backup *backup, const struct backup_file *before) {
-    if (backup_verify(backup->before_dir, before)) {
-        return true;
-    }
-    (void)backup_fail("%s/%s is copied again from the server", backup->before_dir, before->name);
-    return false;
-}
-
 /* True: the file exists as a hard link. */
 static bool file_link(struct backup *backup, struct backup_file *file, const char *from,
                       const char *to) {
@@ -184,22 +196,21 @@ static bool file_link(struct backup *backup, struct backup_file *file, const cha
     return true;
 }
 
-/* Makes a file of the first `known` bytes of `from`, and the rest from the server. */
-static int file_copy(struct backup *backup, struct backup_file *file, const char *from,
-                     uint64_t known, const char *to) {
+/* Fetches what follows the first `known` bytes, which file_finish copies. */
+static int file_fetch(struct backup *backup, struct backup_file *file, uint64_t known,
+                      const char *to) {
     int out = backup_create(to);
     if (out < 0) {
         return CLI_FAILED;
     }
-    int code = CLI_OK;
     if (known > 0) {
+        file->known = known;
+        file->crc = backup_manifest_find(&backup->before, file->name)->crc;
         backup->linked += known;
-        code = backup_copy(from, known, out, &file->crc) ? CLI_OK : CLI_FAILED;
     }
-    if (code == CLI_OK) {
-        code = rest_fetch(backup, file, out, known);
-    }
-    return backup_finish(out, to, file->size) ? code : CLI_FAILED;
+    int code = rest_fetch(backup, file, out, known);
+    backup_close(out);
+    return code;
 }
 
 static int file_make(struct backup *backup, struct backup_file *file) {
@@ -214,13 +225,36 @@ static int file_make(struct backup *backup, struct backup_file *file) {
                    ? known_bytes(backup, file, from, &known)
                    : CLI_FAILED;
     }
-    if (known > 0 && !is_intact(backup, backup_manifest_find(&backup->before, file->name))) {
-        known = 0;
-    }
     if (code != CLI_OK || (known > 0 && file_link(backup, file, from, to))) {
         return code;
     }
-    return file_copy(backup, file, from, known, to);
+    return file_fetch(backup, file, known, to);
+}
+
+/* Copies what the file has in common with the one before, and makes the whole durable. */
+static bool file_finish(const struct backup *backup, const struct backup_file *file) {
+    char from[BACKUP_PATH], to[BACKUP_PATH];
+    uint32_t crc = 0; /* all is verified later */
+    if (!backup_path(from, backup->before_dir, file->name) ||
+        !backup_path(to, backup->partial, file->name)) {
+        return false;
+    }
+    int out = backup_open(to);
+    if (out < 0) {
+        return false;
+    }
+    bool good = file->known == 0 || backup_copy(from, file->known, out, &crc);
+    return backup_finish(out, to, file->size) && good;
+}
+
+static bool files_finish(const struct backup *backup) {
+    for (uint32_t i = 0; i < backup->now.count; i++) {
+        const struct backup_file *file = &backup->now.files[i];
+        if (!file->is_verified && !file_finish(backup, file)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Removes the copied part of a file that no longer exists. */
@@ -375,37 +409,49 @@ static void before_read(struct backup *backup) {
     }
 }
 
-static int run(struct backup *backup, uint64_t keep) {
-    char final[BACKUP_PATH];
+/* Locks the directory, and finds the previous backup. */
+static bool dir_take(struct backup *backup) {
     if (mkdir(backup->dir, 0700) != 0 && errno != EEXIST) {
-        return backup_fail("%s: %s", backup->dir, strerror(errno)) ? CLI_OK : CLI_FAILED;
+        return backup_fail("%s: %s", backup->dir, strerror(errno));
     }
     if (!backup_lock(backup->dir) || !backup_path(backup->partial, backup->dir, BACKUP_PARTIAL) ||
         !backup_remove(backup->partial)) {
-        return CLI_FAILED;
+        return false;
     }
-    if (backup_newest(backup->dir, backup->before_dir)) {
-        if (strcmp(backup->before_dir, backup->dir) == 0) {
-            (void)backup_fail("%s is a backup; name the directory above it", backup->dir);
-            return CLI_FAILED;
-        }
-        before_read(backup);
-    } else {
+    if (!backup_newest(backup->dir, backup->before_dir)) {
         backup->before_dir[0] = '\0';
+    } else if (strcmp(backup->before_dir, backup->dir) == 0) {
+        return backup_fail("%s is a backup; name the directory above it", backup->dir);
+    } else {
+        before_read(backup);
     }
-    if (cli_client_open(&backup->client, backup->settings) != CLI_LINK_OK) {
-        return cli_client_unreachable(&backup->client);
+    return true;
+}
+
+/* Connects, and verifies the previous backup. The server may disconnect a client that says nothing
+ * meanwhile, so that is done between two connections; the first one finds mistakes early. */
+static int connect_verified(struct backup *backup) {
+    struct cli_client *client = &backup->client;
+    enum cli_link link = cli_client_open(client, backup->settings);
+    if (link == CLI_LINK_OK && backup->before.count > 0) {
+        cli_client_close(client);
+        before_verify(backup);
+        link = cli_client_open(client, backup->settings);
     }
+    return link == CLI_LINK_OK ? CLI_OK : cli_client_unreachable(client);
+}
+
+/* What is done while the server has the backup open. */
+static int fetch(struct backup *backup) {
     int code = begin(backup);
     if (code != CLI_OK) {
         return code;
     }
     if (!is_next(backup)) {
-        (void)end(backup);
-        return CLI_FAILED;
-    }
-    if (mkdir(backup->partial, 0700) != 0) {
-        code = backup_fail("%s: %s", backup->partial, strerror(errno)) ? CLI_OK : CLI_FAILED;
+        code = CLI_FAILED;
+    } else if (mkdir(backup->partial, 0700) != 0) {
+        (void)backup_fail("%s: %s", backup->partial, strerror(errno));
+        code = CLI_FAILED;
     } else {
         code = files_make(backup);
     }
@@ -413,7 +459,19 @@ static int run(struct backup *backup, uint64_t keep) {
         (void)backup_fail("the server has ended the backup before it was complete; try again");
         code = CLI_FAILED;
     }
-    if (code == CLI_OK && !(verify(backup) && publish(backup, final))) {
+    return code;
+}
+
+static int run(struct backup *backup, uint64_t keep) {
+    char final[BACKUP_PATH];
+    if (!dir_take(backup)) {
+        return CLI_FAILED;
+    }
+    int code = connect_verified(backup);
+    if (code == CLI_OK) {
+        code = fetch(backup);
+    }
+    if (code == CLI_OK && !(files_finish(backup) && verify(backup) && publish(backup, final))) {
         code = CLI_FAILED;
     }
     if (code == CLI_OK) {

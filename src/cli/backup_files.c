@@ -283,15 +283,28 @@ bool backup_sync_dir(const char *dir) {
 
 /* ---- Files ---- */
 
-int backup_create(const char *path) {
+static int file_open(const char *path, unsigned flags) {
     const struct os *os = os_posix();
     int file;
-    enum tn_status status = os->open(os->ctx, path, OS_WRITE | OS_CREATE | OS_EXCLUSIVE, &file);
+    enum tn_status status = os->open(os->ctx, path, flags, &file);
     if (status != TN_OK) {
         (void)backup_fail("%s: %s", path, tn_status_text(status));
         return -1;
     }
     return file;
+}
+
+int backup_create(const char *path) {
+    return file_open(path, OS_WRITE | OS_CREATE | OS_EXCLUSIVE);
+}
+
+int backup_open(const char *path) {
+    return file_open(path, OS_WRITE);
+}
+
+void backup_close(int file) {
+    const struct os *os = os_posix();
+    (void)os->close(os->ctx, file);
 }
 
 bool backup_finish(int file, const char *path, uint64_t size) {

@@ -32,8 +32,10 @@ struct backup_file {
     char name[BACKUP_NAME];
     char kind[16];
     uint64_t bytes, size;
-    uint32_t crc;     /* CRC32C of `bytes` */
-    bool is_verified; /* while a backup is made: a link to a file whose CRC was found right */
+    uint32_t crc; /* CRC32C of `bytes` */
+    /* While a backup is made: */
+    uint64_t known;   /* bytes at the beginning that are in the backup before, and not fetched */
+    bool is_verified; /* the CRC was found right, in the backup before or of the file linked to */
 };
 
 struct backup_manifest {
@@ -78,6 +80,9 @@ uint32_t backup_prune(const char *dir, uint64_t keep);
 bool backup_copy(const char *from, uint64_t bytes, int to, uint32_t *inout_crc);
 /* Creates a file that only its owner can read. -1: failed, with a message. */
 int backup_create(const char *path);
+/* Opens one of those to continue it. */
+int backup_open(const char *path);
+void backup_close(int file);
 bool backup_put(int file, const char *path, const void *bytes, size_t len, uint64_t offset);
 /* Creates a file with these bytes, durably. */
 bool backup_write(const char *path, const void *bytes, size_t len);

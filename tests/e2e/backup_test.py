@@ -56,16 +56,19 @@ class Writer(threading.Thread):
 
 class Gate(threading.Thread):
     """A Unix-domain socket in front of the server's. It forwards requests and replies until it has seen
-    this number of requests; it keeps the last one in `held`, and the client waits."""
+    this many requests, or one that begins with `at`; the last one it keeps, in `held`, and the client waits.
+    The client can connect again until it has sent BACKUP END."""
 
-    def __init__(self, path, target, requests):
+    def __init__(self, path, target, requests=1 << 30, at=()):
         super().__init__()
-        self.path, self.requests = path, requests
+        self.path, self.requests, self.at = path, requests, list(at)
+        self.ended = False
         self.held = None
         self.backup = None  # the number of the backup that the server has open
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(path)
         self.listener.listen(1)
+        self.listener.settimeout(PATIENCE)
         self.server = socket.socket(socket.AF_UNIX)
         self.server.connect(target)
 
@@ -80,11 +83,16 @@ class Gate(threading.Thread):
         os.unlink(self.path)
 
     def run(self):
-        client, _ = self.listener.accept()
-        with client, client.makefile("rb") as requests, self.server.makefile("rb") as replies:
+        with self.server.makefile("rb") as replies:
+            while not self.ended and not self.held:
+                client, _ = self.listener.accept()
+                self.serve(client, replies)
+
+    def serve(self, client, replies):
+        with client, client.makefile("rb") as requests:
             while words := array_read(requests):
                 self.requests -= 1
-                if self.requests == 0:
+                if self.requests == 0 or words[:len(self.at)] == self.at != []:
                     self.held = words
                     requests.read()  # until the client is gone
                     return
@@ -95,6 +103,7 @@ class Gate(threading.Thread):
                     self.backup = int(re.search(rb"backup\r\n[:$](?:\d+\r\n)??(\d+)\r\n", reply).group(1))
                 elif words[:2] == [b"BACKUP", b"END"]:
                     self.backup = None
+                    self.ended = True
                 client.sendall(reply)
 
 
@@ -240,6 +249,38 @@ class Backup(unittest.TestCase):
         self.assertEqual(len(self.names()), len(before))
         self.assertNotEqual(self.names(), before)
         self.assertIn("\nok\n", tenure("check", self.backups))
+
+    def gated(self, at, act):
+        """A backup that is stopped at a request: returns what `act` returns there. The request is not answered."""
+        with Gate(str(self.dir / "gate.sock"), self.server.socket, at=at) as gate:
+            with open(self.dir / "said", "w+b") as said:
+                run = subprocess.Popen([TENURE, "-s", gate.path, "backup", str(self.backups)], stdout=said, stderr=said)
+                until(lambda: gate.held or run.poll() is not None, "the request")
+                found = act()
+                run.kill()
+                run.wait(PATIENCE)
+        self.assertTrue(gate.held)
+        if gate.backup:
+            self.server_admin("BACKUP", "END", gate.backup)
+        return found
+
+    def test_the_server_has_the_backup_open_only_while_its_files_are_sent(self):
+        """It ends a backup after a minute without a read: what takes long on the client's disk comes before or after."""
+        self.r.execute_command("ALLOC", "ids", "a")
+        self.backup()
+        path = next(path for path in self.newest().iterdir() if path.suffix == ".log")
+        good = path.read_bytes()
+        path.write_bytes(good[:100] + bytes([good[100] ^ 1]) + good[101:])
+        # The backup before is verified when BEGIN is sent.
+        self.assertIn("%s: damaged: its checksum is wrong" % path,
+                      self.gated([b"BACKUP", b"BEGIN"], lambda: text_of(self.dir / "said")))
+        path.write_bytes(good)
+        # When END is sent, what is in the backup before is not yet copied from there.
+        self.r.execute_command("ALLOC", "ids", "b")
+        partial = self.backups / "partial" / path.name
+        self.assertEqual(self.gated([b"BACKUP", b"END"], lambda: partial.read_bytes()[:4096]), bytes(4096))
+        self.backup()
+        self.assertEqual((self.newest() / path.name).read_bytes()[:4096], good[:4096])
 
     def server_admin(self, *words):
         with self.server.local() as client:
