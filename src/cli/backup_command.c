@@ -19,6 +19,7 @@
 #include "cli/backup_files.h"
 #include "cli/options.h"
 #include "cli/scan.h"
+#include "os/os.h"
 
 /* Bytes of a file that are compared: a segment's header contains a random salt. */
 #define HEAD_BYTES 4096u
@@ -111,14 +112,15 @@ static int rest_fetch(struct backup *backup, struct backup_file *file, int out, 
 
 static bool bytes_same(const char *path, uint64_t offset, struct tn_bytes bytes) {
     static uint8_t ours[HEAD_BYTES];
-    FILE *file = fopen(path, "rb");
-    size_t len = bytes.len < HEAD_BYTES ? bytes.len : HEAD_BYTES;
-    bool same = file != NULL && fseeko(file, (off_t)offset, SEEK_SET) == 0 &&
-                fread(ours, 1, len, file) == len && memcmp(ours, bytes.at, len) == 0;
-    if (file != NULL) {
-        (void)fclose(file);
+    const struct os *os = os_posix();
+    size_t len = bytes.len < HEAD_BYTES ? bytes.len : HEAD_BYTES, got = 0;
+    int file;
+    if (os->open(os->ctx, path, OS_READ, &file) != TN_OK) {
+        return false;
     }
-    return same;
+    enum tn_status status = os->read_at(os->ctx, file, ours, len, offset, &got);
+    (void)os->close(os->ctx, file);
+    return status == TN_OK && got == len && memcmp(ours, bytes.at, len) == 0;
 }
 
 static const struct backup_file *newest_events(const struct backup_manifest *manifest) {

@@ -118,7 +118,14 @@ bool backup_manifest_read(const char *dir, struct backup_manifest *ret_manifest)
     if (access(path, F_OK) != 0) {
         return backup_fail("%s: not a backup: it has no " BACKUP_MANIFEST, dir);
     }
-    json_t *root = json_load_file(path, 0, &error);
+    const struct os *os = os_posix();
+    int file; /* opened here, since json_load_file would wait for the writer of a pipe */
+    enum tn_status status = os->open(os->ctx, path, OS_READ, &file);
+    if (status != TN_OK) {
+        return backup_fail("%s: %s", path, tn_status_text(status));
+    }
+    json_t *root = json_loadfd(file, 0, &error);
+    (void)os->close(os->ctx, file);
     bool good = root != NULL && manifest_get(root, &manifest);
     json_decref(root);
     if (!good) {

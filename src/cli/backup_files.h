@@ -28,6 +28,9 @@
 #define BACKUP_PREFIX "backup-"
 #define BACKUP_FILES_MAX 65536u
 
+/* What an empty file system has at its top: nobody's data. */
+#define BACKUP_LOST_FOUND "lost+found"
+
 struct backup_file {
     char name[BACKUP_NAME];
     char kind[16];

@@ -145,11 +145,10 @@ int cli_check(int argc, char **argv) {
         (void)fprintf(stderr, "usage: tenure check DIR\n");
         return CLI_USAGE;
     }
-    if (check_dir_is_incomplete(argv[0])) {
-        (void)fprintf(stderr,
-                      "tenure check: %s: `tenure restore` was interrupted here; remove the "
-                      "directory and restore again\n",
-                      argv[0]);
+    const char *advice = NULL;
+    const char *restored = check_dir_restored(argv[0], &advice);
+    if (restored != NULL) {
+        (void)fprintf(stderr, "tenure check: %s: %s; %s\n", argv[0], restored, advice);
         return CLI_FAILED;
     }
     return cli_check_content(argv[0]);

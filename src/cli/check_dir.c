@@ -10,6 +10,7 @@
 
 #include "cli/check_dir.h"
 #include "log/segment.h"
+#include "os/os.h"
 
 #define NAME_BYTES 256u
 
@@ -39,18 +40,28 @@ static void look_at(struct look *look, const char *name) {
     look->lock |= strcmp(name, "lock") == 0;
 }
 
-static uint64_t first_lsn(const char *dir, const char *segment) {
+/* Reads the beginning of a file. Opening one that is not regular does not wait. */
+static enum tn_status head_read(const char *dir, const char *name, void *out, size_t room,
+                                size_t *ret_len) {
+    const struct os *os = os_posix();
     char path[4096];
+    int file;
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    enum tn_status status = os->open(os->ctx, path, OS_READ, &file);
+    if (status == TN_OK) {
+        status = os->read_at(os->ctx, file, out, room, 0, ret_len);
+        (void)os->close(os->ctx, file);
+    }
+    return status;
+}
+
+static uint64_t first_lsn(const char *dir, const char *segment) {
     uint8_t bytes[LOG_SEGMENT_HEADER];
     struct log_segment_header header = {.first_lsn = 0};
-    (void)snprintf(path, sizeof path, "%s/%s", dir, segment);
-    FILE *file = segment[0] != '\0' ? fopen(path, "rb") : NULL;
-    if (file == NULL) {
-        return 0;
-    }
-    bool whole = fread(bytes, 1, sizeof bytes, file) == sizeof bytes &&
-                 log_segment_header_decode(bytes, &header) == TN_OK;
-    (void)fclose(file);
+    size_t len = 0;
+    bool whole = segment[0] != '\0' &&
+                 head_read(dir, segment, bytes, sizeof bytes, &len) == TN_OK &&
+                 len == sizeof bytes && log_segment_header_decode(bytes, &header) == TN_OK;
     return whole ? header.first_lsn : 0;
 }
 
@@ -84,18 +95,20 @@ void check_dir_look(const char *dir, struct check_dir *ret_datadir) {
     }
 }
 
-bool check_dir_is_incomplete(const char *dir) {
-    char path[4096];
+const char *check_dir_restored(const char *dir, const char **ret_advice) {
     char text[64] = "";
-    (void)snprintf(path, sizeof path, "%s/restored", dir);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return false;
+    size_t len = 0;
+    enum tn_status status = head_read(dir, "restored", text, sizeof text - 1, &len);
+    if (status == TN_NOTFOUND || status == TN_DENIED) {
+        return NULL; /* if the server may not read it either, the rest says so, too */
     }
-    size_t len = fread(text, 1, sizeof text - 1, file);
-    text[len] = '\0';
-    (void)fclose(file);
-    return strstr(text, "generation=incomplete") != NULL;
+    if (status != TN_OK || strstr(text, "generation=") == NULL) {
+        *ret_advice = "keep the directory and restore a backup into another one";
+        return "its file `restored` is not of `tenure restore`";
+    }
+    *ret_advice = "remove the directory and restore again";
+    return strstr(text, "generation=incomplete") != NULL ? "`tenure restore` was interrupted here"
+                                                         : NULL;
 }
 
 void check_dir_refuse(const char *subcommand, const char *dir) {

@@ -22,8 +22,9 @@ struct check_dir {
 
 void check_dir_look(const char *dir, struct check_dir *ret_datadir);
 
-/* Whether `tenure restore` was interrupted in `dir`: what is there may be sound and a part only. */
-bool check_dir_is_incomplete(const char *dir);
+/* Why no server starts in `dir`, judged by its file `restored`, and what to do. NULL: it does not stop one.
+ * After an interrupted `tenure restore`, what is there may be sound and a part only. */
+const char *check_dir_restored(const char *dir, const char **ret_advice);
 
 /* Prints to standard error that `dir` is neither a data directory nor a backup. */
 void check_dir_refuse(const char *subcommand, const char *dir);

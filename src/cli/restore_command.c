@@ -29,17 +29,16 @@ struct restore {
     bool keys, sensors;
 };
 
-static bool dir_is_empty(const char *dir) {
-    DIR *entries = opendir(dir);
+/* Whether nothing of anyone is in the directory. */
+static bool dir_is_empty(DIR *entries, const char *dir) {
     const struct dirent *entry;
-    bool empty = entries != NULL;
-    while (empty && (entry = readdir(entries)) != NULL) {
-        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    while ((entry = readdir(entries)) != NULL) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            strcmp(entry->d_name, BACKUP_LOST_FOUND) != 0) {
+            return backup_fail("%s: not an empty directory; a restore never writes over data", dir);
+        }
     }
-    if (entries != NULL) {
-        (void)closedir(entries);
-    }
-    return empty;
+    return true;
 }
 
 /* Makes the directory, or takes an empty one that is there. */
@@ -47,12 +46,17 @@ static bool dir_make(struct restore *restore) {
     if (mkdir(restore->dir, 0700) != 0 && errno != EEXIST) {
         return backup_fail("%s: %s", restore->dir, strerror(errno));
     }
-    if (!dir_is_empty(restore->dir)) {
-        return backup_fail("%s: not an empty directory; a restore never writes over data",
-                           restore->dir);
+    DIR *entries = opendir(restore->dir);
+    if (entries == NULL || stat(restore->dir, &restore->owner) != 0) {
+        (void)backup_fail("%s: %s", restore->dir, strerror(errno));
+        if (entries != NULL) {
+            (void)closedir(entries);
+        }
+        return false;
     }
-    return stat(restore->dir, &restore->owner) == 0 ||
-           backup_fail("%s: %s", restore->dir, strerror(errno));
+    bool empty = dir_is_empty(entries, restore->dir);
+    (void)closedir(entries);
+    return empty;
 }
 
 /* Root restores for the user that the directory belongs to. */

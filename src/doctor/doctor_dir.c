@@ -11,6 +11,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "cli/backup_files.h"
 #include "cli/check_dir.h"
 #include "cli/check_pass.h"
 #include "doctor/doctor_parts.h"
@@ -100,7 +101,7 @@ static void entry_look(void *ctx, const char *name) {
     char path[DOCTOR_PATH_MAX];
     struct stat st;
     int len = snprintf(path, sizeof path, "%s/%s", contents->dir, name);
-    if (len >= (int)sizeof path || lstat(path, &st) != 0) {
+    if (len >= (int)sizeof path || lstat(path, &st) != 0 || strcmp(name, BACKUP_LOST_FOUND) == 0) {
         return;
     }
     bool is_snapshot = strncmp(name, "snapshot-", 9) == 0 && ends(name, ".snap");
@@ -185,7 +186,14 @@ static void log_read(struct doctor *doctor, const struct contents *contents) {
     struct engine_report report;
     struct log_error error;
     char bytes[32];
+    const char *advice = NULL;
+    const char *restored = check_dir_restored(contents->dir, &advice);
     check_dir_look(contents->dir, &kind);
+    if (restored != NULL) {
+        doctor_say(doctor, DOCTOR_PROBLEM, area, advice, "%s: %s: no server starts with it",
+                   contents->dir, restored);
+        return;
+    }
     if (kind.kind == CHECK_DIR_OTHER) {
         return; /* a new directory */
     }

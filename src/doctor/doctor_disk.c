@@ -111,7 +111,8 @@ static unsigned probe(const struct os *os, int file, uint64_t times[PROBES]) {
     unsigned count = 0;
     bool good = os->write_at(os->ctx, file, zeros, sizeof zeros, 0) == TN_OK &&
                 os->sync(os->ctx, file) == TN_OK;
-    while (good && count < PROBES && os->clock_boot_ms(os->ctx) - begun < PROBE_MS) {
+    while (good && count < PROBES &&
+           (count == 0 || os->clock_boot_ms(os->ctx) - begun < PROBE_MS)) {
         memset(block, (int)count + 1, sizeof block);
         uint64_t from = os->clock_boot_ns(os->ctx);
         good = os->write_at(os->ctx, file, block, sizeof block,

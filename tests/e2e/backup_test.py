@@ -431,6 +431,18 @@ class Backup(unittest.TestCase):
         self.assertIn("not a directory", self.backup(code=1))
         self.assertTrue((victim / "precious").exists())
 
+    def test_a_new_file_system_is_an_empty_directory(self):
+        self.r.execute_command("ALLOC", "ids", "a")
+        self.backup()
+        data = self.dir / "mounted"
+        (data / "lost+found").mkdir(parents=True, mode=0o700)
+        self.assertIn("restored    %s\n" % data, tenure("restore", self.backups, data))
+        self.assertIn("\nok\n", tenure("check", data))
+        server = Server(None, "--data", str(data))
+        self.addCleanup(server.remove)
+        self.assertEqual(set(self.holders(server)), {"a"})
+        self.assertEqual(list((data / "lost+found").iterdir()), [])
+
     def test_wrong_directories_are_refused(self):
         self.backup()
         self.assertIn("no backup", tenure("restore", "/etc", self.dir / "x", code=1))

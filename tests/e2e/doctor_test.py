@@ -179,6 +179,42 @@ class DoctorTest(unittest.TestCase):
                     file.write(b"\xff" * 64)
         self.expect(self.doctor(code=1), "problem", "data", "tenure check '%s'" % self.data)
 
+    def test_a_restore_that_was_interrupted(self):
+        """No server starts there, sound as the log may be."""
+        server = Server(None)
+        self.addCleanup(server.remove)
+        self.data = os.path.join(server.data, "data")
+        server.client().execute_command("POOL", "CREATE", "p", "RANGE", "1", "9")
+        server.stop()
+        mark = os.path.join(self.data, "restored")
+        for text, said in (("generation=incomplete\nsensors=off\n",
+                            "`tenure restore` was interrupted here: no server starts with it; remove the directory and restore again"),
+                           ("x\n", "its file `restored` is not of `tenure restore`")):
+            with open(mark, "w", encoding="ascii") as file:
+                file.write(text)
+            self.expect(self.doctor(code=1), "problem", "data", said)
+        with open(mark, "w", encoding="ascii") as file:
+            file.write("generation=done\nsensors=off\n")
+        self.expect(self.doctor(), "ok", "data", "the log is sound")
+        os.unlink(mark)
+        os.mkfifo(mark)  # which is not waited for
+        self.expect(self.doctor(code=1), "problem", "data", "is not of `tenure restore`")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to whom lost+found belongs")
+    def test_lost_found_belongs_to_root_and_not_to_the_server(self):
+        os.chmod(self.dir, 0o755)
+        os.makedirs(os.path.join(self.data, "lost+found"), 0o700)
+        os.chmod(self.data, 0o700)
+        os.chown(self.data, 65534, -1)
+        self.expect(self.doctor(), "ok", "data", "belongs to nobody")
+
+    def test_how_long_a_sync_takes(self):
+        os.mkdir(self.data, 0o700)
+        found = self.doctor()
+        said = [text for (_, area), texts in found.items() if area == "disk" for text in texts if "a sync takes" in text]
+        self.assertEqual(len(said), 1, found)  # ok or a warning, as the disk is
+        self.assertRegex(said[0], r"a sync takes \d+\.\d+ ms \(median of [1-9]\d*")
+
     def test_memory_is_no_disk(self):
         if not os.path.isdir("/dev/shm") or not os.access("/dev/shm", os.W_OK):
             self.skipTest("no /dev/shm")
