@@ -124,7 +124,8 @@ static int flags_collect(struct doctor *doctor, int argc, char **argv, char *out
     static char program[] = "tenured", flag[] = "--config", usual[] = USUAL_CONFIG;
     int count = 0;
     out[count++] = program;
-    if (!names_server(argc, argv)) {
+    doctor->named = names_server(argc, argv);
+    if (!doctor->named) {
         for (int i = 0; i < doctor->unit.count; i++) {
             out[count++] = doctor->unit.words[i];
         }
@@ -192,7 +193,7 @@ static int examine(struct doctor *doctor, int argc, char **argv) {
     for (int i = 0; i < argc; i++) {
         strict = strict || strcmp(argv[i], "--strict") == 0;
     }
-    doctor_unit_find(&doctor->unit);
+    doctor_unit_find(&doctor->unit, doctor->os);
     if (!config_read(doctor, argc, argv)) {
         (void)fprintf(stderr,
                       "usage: tenure doctor [--strict] [--config FILE] [--data DIR] [FLAG OF "

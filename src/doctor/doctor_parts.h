@@ -10,22 +10,29 @@
 
 #define DOCTOR_WORDS_MAX 64u
 #define DOCTOR_PATH_MAX 4096u
+#define DOCTOR_GROUPS_MAX 32u
 
 enum doctor_level { DOCTOR_OK, DOCTOR_UNKNOWN, DOCTOR_WARNING, DOCTOR_PROBLEM, DOCTOR_LEVELS };
 
-/* The unit file of systemd, and the flags of its ExecStart. */
+/* What the unit of systemd and its drop-ins say. */
 struct doctor_unit {
     char path[DOCTOR_PATH_MAX]; /* empty: there is no unit */
-    char text[16384];           /* the text to which `words` point */
-    char *words[DOCTOR_WORDS_MAX];
+    char text[16384];           /* the texts to which all below points */
+    size_t len;
+    char *words[DOCTOR_WORDS_MAX]; /* the flags of ExecStart */
     int count;
-    uint64_t descriptors; /* LimitNOFILE; 0: not set */
+    uint64_t descriptors;                  /* LimitNOFILE; 0: not set */
+    const char *user, *group;              /* NULL: not set */
+    const char *groups[DOCTOR_GROUPS_MAX]; /* SupplementaryGroups */
+    unsigned group_count;
+    bool dynamic_user; /* systemd makes the user when it starts the server */
 };
 
 struct doctor {
     const struct os *os;
     const struct cli_settings *settings;
     struct cli_screen screen;
+    bool named;      /* the user named a configuration or a data directory */
     bool wrong_flag; /* an error in the command line, which has been reported */
     struct doctor_unit unit;
     struct config config;
@@ -52,7 +59,9 @@ const char *doctor_bytes(uint64_t bytes, char out[32]);
 bool doctor_line_read(const char *path, char *out, size_t room);
 
 /* Called before the configuration is read. */
-void doctor_unit_find(struct doctor_unit *unit);
+void doctor_unit_find(struct doctor_unit *unit, const struct os *os);
+/* Whether the server of the unit is the one that is examined. */
+bool doctor_unit_is_meant(const struct doctor *doctor);
 void doctor_unit(struct doctor *doctor);
 void doctor_files(struct doctor *doctor);
 void doctor_dir(struct doctor *doctor);

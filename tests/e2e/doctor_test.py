@@ -25,7 +25,9 @@ class DoctorTest(unittest.TestCase):
         self.dir = tempfile.mkdtemp(prefix="tenure-doctor-")
         self.addCleanup(shutil.rmtree, self.dir)
         self.data = os.path.join(self.dir, "data")
-        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("TENURE_")}
+        self.units = os.path.join(self.dir, "units")  # instead of this machine's
+        self.environment = {**{k: v for k, v in os.environ.items() if not k.startswith("TENURE_")},
+                            "SYSTEMD_UNIT_PATH": self.units}
 
     def doctor(self, *flags, before=(), code=0):
         """Its findings, as (level, area): [texts]. Ports are free ones unless flags say otherwise."""
@@ -145,6 +147,60 @@ class DoctorTest(unittest.TestCase):
         self.doctor("--config", config, "--amqp-password-file", key)
         os.chmod(self.dir, 0o700)  # the way there counts, too
         self.expect(self.doctor("--config", config, code=1), "problem", "secrets", "cannot be read by nobody")
+
+    def unit(self, text, drop_ins=()):
+        """Installs a unit that runs a server in the data directory."""
+        shutil.rmtree(self.units, ignore_errors=True)
+        os.makedirs(os.path.join(self.units, "tenured.service.d"))
+        self.write("units/tenured.service", "[Service]\nExecStart=/usr/bin/tenured \\\n  --data %s\n%s\n" % (self.data, text))
+        for name, line in drop_ins:
+            self.write("units/tenured.service.d/" + name, "[Service]\n# a change\n%s\n" % line)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, which reads what the server's user cannot")
+    def test_user_and_groups_of_the_unit(self):
+        os.chmod(self.dir, 0o755)
+        key = self.write("key", "x\n", 0o640)
+        shutil.chown(key, "root", "daemon")
+        refused = "amqp_password_file %s cannot be read by nobody, the user of the server" % key
+        # There is no data directory before the first start; the unit says who the server is.
+        self.unit("User=nobody")
+        self.expect(self.doctor("--amqp-password-file", key, code=1), "problem", "secrets", refused)
+        for text, drop_ins, readable in (
+                ("User=nobody\nSupplementaryGroups=games daemon", (), True),
+                ("User = nobody", [("groups.conf", "SupplementaryGroups=daemon")], True),
+                ("User=nobody\nGroup=daemon", (), True),
+                ("User=root", [("user.conf", "User=nobody")], False),
+                ("User=nobody\nSupplementaryGroups=daemon", [("10.conf", "SupplementaryGroups="),
+                                                             ("20.conf", "SupplementaryGroups=games")], False),
+                ("User=root", (), True)):
+            with self.subTest(unit=text, drop_ins=drop_ins):
+                self.unit(text, drop_ins)
+                found = self.doctor("--amqp-password-file", key, code=0 if readable else 1)
+                self.assertEqual(refused in str(found), not readable, found)
+        self.unit("User=nobody\nSupplementaryGroups=there-is-none")
+        self.expect(self.doctor("--amqp-password-file", key), "unknown", "secrets", "only with another group")
+        self.unit("User=there-is-none")
+        self.expect(self.doctor("--amqp-password-file", key, code=1), "problem", "unit",
+                    "User=there-is-none: there is no such user; adduser --system --group there-is-none")
+        # Another directory than that of the unit: its owner is the server's user, with groups that nobody knows.
+        self.unit("User=root")
+        self.data += "-2"
+        os.mkdir(self.data, 0o700)
+        os.chown(self.data, 65534, -1)
+        self.expect(self.doctor("--amqp-password-file", key), "unknown", "secrets", "only with another group")
+        os.chmod(key, 0o600)
+        self.expect(self.doctor("--amqp-password-file", key, code=1), "problem", "secrets", refused)
+
+    def test_flags_of_the_unit(self):
+        """What it says is examined if the user names nothing; the last ExecStart counts."""
+        for drop_ins, want in (((), self.data), ([("data.conf", "ExecStart=\nExecStart=/usr/bin/tenured --data %s-2" % self.data)],
+                                                 self.data + "-2")):
+            self.unit("LimitNOFILE=512:768", drop_ins)
+            out = subprocess.run([TENURE, "doctor", "--listen", "127.0.0.1:0", "--http", "off"], timeout=PATIENCE,
+                                 text=True, stdout=subprocess.PIPE, env=self.environment, check=False)
+            self.assertIn("%s does not exist: tenured makes it" % want, out.stdout)
+            self.assertIn(os.path.join(self.units, "tenured.service"), out.stdout)
+            self.assertIn("the unit may open 768 files", out.stdout)
 
     def test_mistakes_in_the_configuration(self):
         config = self.write("conf", "[server]\nlisten = nowhere\nfrob = 1\n")
