@@ -140,7 +140,7 @@ int cli_completion(int argc, char **argv);
 
 /* `tenure complete KIND [PREFIX]`: names from the server, for those scripts. */
 #define CLI_COMPLETE_USAGE \
-    "[--deadline MS] pool|holder|lease|value|lease-or-value|rule|sensor|user [PREFIX]"
+    "[--deadline MS] pool|holder|lease|value|free-value|lease-or-value|rule|sensor|user [PREFIX]"
 int cli_complete(const struct cli_settings *settings, int argc, char **argv);
 
 /* The subcommands that are not commands of the server: name, arguments, text. NULL after the last

@@ -155,6 +155,19 @@ static void values_take(struct names *names, const struct cli_reader *reader, ui
     }
 }
 
+/* Adds what a request can name of a pool's free values, as POOL/VALUE: of a span, its ends. */
+static void free_take(struct names *names, const struct cli_reader *reader, uint32_t item) {
+    static const char *const keys[] = {"value", "last"};
+    size_t pool = (size_t)(strrchr(names->prefix, '/') - names->prefix);
+    for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        uint32_t node = cli_node_find(reader, item, keys[i]);
+        struct tn_bytes value = node != 0 ? cli_node_text(reader, node) : tn_bytes_of("", 0);
+        if (value.len > 0) {
+            name_add(names, tn_bytes_of(names->prefix, (uint32_t)pool), value, "");
+        }
+    }
+}
+
 /* ---- Kinds ---- */
 
 static void pools_read(struct names *names) {
@@ -171,8 +184,9 @@ static void leases_read(struct names *names) {
     list_read(names, (const char *const[]){"LEASES", NULL}, lease_take);
 }
 
-/* If the prefix names a pool: the held values of that pool; otherwise the pools. */
-static void values_read(struct names *names) {
+/* If the prefix names a pool: `after`, the pool, and `more` as a request; otherwise the pools. */
+static void in_pool_read(struct names *names, const char *const after[2], const char *const more[2],
+                         item_take *take) {
     const char *slash = strrchr(names->prefix, '/');
     if (slash == NULL) {
         list_read(names, (const char *const[]){"POOL", "LIST", NULL}, pool_begin_take);
@@ -180,9 +194,20 @@ static void values_read(struct names *names) {
     }
     char *pool = strndup(names->prefix, (size_t)(slash - names->prefix));
     if (pool != NULL) {
-        list_read(names, (const char *const[]){"LEASES", "POOL", pool, NULL}, values_take);
+        list_read(names, (const char *const[]){after[0], after[1], pool, more[0], more[1], NULL},
+                  take);
     }
     free(pool);
+}
+
+static void values_read(struct names *names) {
+    in_pool_read(names, (const char *const[]){"LEASES", "POOL"}, (const char *const[]){NULL, NULL},
+                 values_take);
+}
+
+static void free_read(struct names *names) {
+    in_pool_read(names, (const char *const[]){"POOL", "VALUES"},
+                 (const char *const[]){"STATE", "available"}, free_take);
 }
 
 static void either_read(struct names *names) {
@@ -207,14 +232,9 @@ static void users_read(struct names *names) {
 static const struct {
     const char *name;
     void (*read)(struct names *names);
-} kinds[] = {{"pool", pools_read},
-             {"holder", holders_read},
-             {"lease", leases_read},
-             {"value", values_read},
-             {"lease-or-value", either_read},
-             {"rule", rules_read},
-             {"sensor", sensors_read},
-             {"user", users_read}};
+} kinds[] = {{"pool", pools_read},   {"holder", holders_read},  {"lease", leases_read},
+             {"value", values_read}, {"free-value", free_read}, {"lease-or-value", either_read},
+             {"rule", rules_read},   {"sensor", sensors_read},  {"user", users_read}};
 
 int cli_complete(const struct cli_settings *settings, int argc, char **argv) {
     const char *places[2] = {NULL, NULL};

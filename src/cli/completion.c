@@ -140,8 +140,8 @@ static void print_cases(FILE *out) {
                   "    export) options='--format --state ' what='pool ' ;;\n"
                   "    history) options='--holder --pool ' what='pool ' ;;\n"
                   "    import) options='--format --header --no-header --map --holder-type "
-                  "--scope-column --dry-run --batch --report ' what='pool ' ;;\n"
-                  "    opensynaptic) what='opensynaptic ' "
+                  "--scope-column --dry-run --batch --report ' what='pool file ' ;;\n"
+                  "    opensynaptic) what='opensynaptic file ' "
                   "options='--pool --dry-run --derive --keep-keys --report --range ' ;;\n"
                   "    run) options='--from --wait --holder --ttl --kill-after --meta "
                   "--renew-command --containment -- ' ;;\n"
@@ -161,6 +161,12 @@ static void print_value_states(FILE *out) {
     }
 }
 
+static void print_roles(FILE *out) {
+    for (int role = PROTOCOL_READER; role <= PROTOCOL_ADMIN; role++) {
+        (void)fprintf(out, "%s ", protocol_role_name((enum protocol_role)role));
+    }
+}
+
 /* The candidates for the argument called $1, one a line. Names from the server are data: a script must not
  * let the shell expand them. */
 static void print_values(FILE *out) {
@@ -170,9 +176,20 @@ static void print_values(FILE *out) {
                   "2>/dev/null\n"
                   "}\n"
                   "\n"
+                  "_tenure_place() { # whether the argument called $1 is a file or a directory\n"
+                  "    case $1 in\n"
+                  "    directory | --data) echo directory ;;\n"
+                  "    file | -s | --socket | --ca | --cert | --key | --config) echo file ;;\n"
+                  "    --secret-file | --new-secret-file | --report) echo file ;;\n"
+                  "    esac\n"
+                  "}\n"
+                  "\n"
                   "_tenure_values() {\n"
                   "    case $1 in\n"
-                  "    pool | --pool | --from) _tenure_names pool ;;\n"
+                  "    --from)\n"
+                  "        _tenure_names pool\n"
+                  "        case $first$plain in run*/*) _tenure_names free-value ;; esac ;;\n"
+                  "    pool | --pool) _tenure_names pool ;;\n"
                   "    lease) _tenure_names lease ;;\n"
                   "    'lease|pool/value') _tenure_names lease-or-value ;;\n"
                   "    pool/value) _tenure_names value ;;\n"
@@ -189,6 +206,9 @@ static void print_values(FILE *out) {
     print_states(out);
     (void)fprintf(out, ";;\n"
                        "        esac ;;\n"
+                       "    --role) printf '%%s\\n' ");
+    print_roles(out);
+    (void)fprintf(out, ";;\n"
                        "    --strategy) printf '%%s\\n' lowest random next coldest ;;\n"
                        "    --format)\n"
                        "        case $first in\n"
@@ -216,9 +236,34 @@ static void print_settings(FILE *out) {
 
 /* ---- bash ---- */
 
+/* Adds an option without a value to a pattern of the shell, once. */
+static void flag_add(void *ctx, const char *name, const char *value) {
+    struct cli_text *flags = ctx;
+    struct cli_text one = {.at = NULL};
+    cli_text_printf(&one, " %s |", name);
+    if (value[0] == '\0' && !one.failed && (flags->at == NULL || !strstr(flags->at, one.at))) {
+        cli_text_put(flags, one.at);
+    }
+    cli_text_free(&one);
+}
+
+/* Prints the options that no value follows as a pattern. */
+static void print_flags(FILE *out) {
+    struct cli_text flags = {.at = NULL};
+    for (unsigned i = 0; i < PROTOCOL_COMMANDS; i++) {
+        cli_spell_options(&protocol_table[i], flag_add, &flags);
+    }
+    (void)fprintf(out,
+                  "       %s --json | --watch | --help | --version | --follow | --once) ;;\n"
+                  "        --header | --no-header | --dry-run | --strict | --no-keys) ;;\n"
+                  "        --ask-secret | --derive | --keep-keys) ;;\n",
+                  flags.failed || flags.at == NULL ? "" : flags.at);
+    cli_text_free(&flags);
+}
+
 /* Finds the subcommand and counts the arguments before the cursor; `where` gets what says which
- * server is meant. `word` and `next` are a word and the one after it, in the shell's own counting.
- * */
+ * server is meant, `rest` the place of a command after `run ... --`. `word` and `next` are a word and the one
+ * after it, in the shell's own counting. */
 static void print_scan(FILE *out, const char *from, const char *below, const char *word,
                        const char *next) {
     (void)fprintf(
@@ -230,18 +275,24 @@ static void print_scan(FILE *out, const char *from, const char *below, const cha
         "            i=$((i + 1)) ;;\n"
         "        --tls | --insecure | --host=* | --port=* | --socket=* | --url=* | --ca=* | --cert=* | "
         "--key=*)\n"
-        "            where+=(%s) ;;\n"
-        "        --json | --set | --now | --disabled | --follow | --once | --header) ;;\n"
-        "        --no-header | --dry-run | --strict | --no-keys | --watch) ;;\n"
-        "        --*=*) ;;\n"
-        "        --*) i=$((i + 1)) ;;\n"
-        "        *)\n"
-        "            count=$((count + 1))\n"
-        "            if [ -z \"$first\" ]; then first=%s\n"
-        "            elif [ -z \"$second\" ]; then second=%s; fi ;;\n"
-        "        esac\n"
-        "    done\n",
-        from, below, word, word, next, word, word, word);
+        "            where+=(%s) ;;\n",
+        from, below, word, word, next, word);
+    print_flags(out);
+    (void)fprintf(out,
+                  "        --*=*) ;;\n"
+                  "        --)\n"
+                  "            if [ \"$first\" = run ]; then\n"
+                  "                rest=$((i + 1))\n"
+                  "                break\n"
+                  "            fi ;;\n"
+                  "        --*) i=$((i + 1)) ;;\n"
+                  "        *)\n"
+                  "            count=$((count + 1))\n"
+                  "            if [ -z \"$first\" ]; then first=%s\n"
+                  "            elif [ -z \"$second\" ]; then second=%s; fi ;;\n"
+                  "        esac\n"
+                  "    done\n",
+                  word, word);
 }
 
 /* bash splits a line at colons and equal signs, too: `words` are those that a user sees, and `lead` is the part
@@ -277,20 +328,51 @@ static void print_bash_words(FILE *out) {
                 out);
 }
 
-/* A candidate is quoted as a word of the shell. Inside a quotation that is open, only those are offered that cannot
- * end it. */
+/* Names of files are data, too. The shell matches them with a pattern of which only the last character is not quoted,
+ * whatever the user has set. */
+static void print_bash_paths(FILE *out) {
+    (void)fputs(
+        "_tenure_paths() ( # file or directory: those that begin with $plain\n"
+        "    shopt -s nullglob\n"
+        "    shopt -u failglob nocaseglob\n"
+        "    set +f\n"
+        "    GLOBIGNORE='' begin=$plain\n"
+        "    [[ $cur == \\~/* ]] && begin=$HOME/${plain:2}\n"
+        "    for path in \"$begin\"*; do\n"
+        "        if [ -d \"$path\" ]; then path+=/\n"
+        "        elif [ \"$1\" = directory ]; then continue; fi\n"
+        "        [[ $path == *$'\\n'* || /$path == */./ || /$path == */../ ]] && continue\n"
+        "        printf '%s\\n' \"$plain${path#\"$begin\"}\"\n"
+        "    done\n"
+        ")\n\n"
+        "_tenure_argument() { # candidates for the argument called $1\n"
+        "    local place\n"
+        "    place=$(_tenure_place \"$1\")\n"
+        "    if [ -n \"$place\" ]; then _tenure_paths \"$place\"; else _tenure_values \"$1\"; fi\n"
+        "}\n\n",
+        out);
+}
+
+/* A candidate is quoted as a word of the shell; only a ~ that the user typed keeps its meaning. Inside an open
+ * quotation, only those are offered that cannot end it. */
 static void print_bash_offer(FILE *out) {
     (void)fputs("    while IFS= read -r name; do\n"
                 "        [[ -n $name && $name == \"$plain\"* ]] || continue\n"
                 "        if [[ -n $open ]]; then\n"
                 "            [[ $name == *[!a-zA-Z0-9_./:@%+=,\\ -]* ]] && continue\n"
                 "            quoted=$name\n"
+                "        elif [[ $cur == \\~/* ]]; then\n"
+                "            printf -v quoted %q \"${name:2}\"\n"
+                "            quoted=\\~/$quoted\n"
                 "        else\n"
                 "            printf -v quoted %q \"$name\"\n"
                 "        fi\n"
                 "        quoted=$option$quoted\n"
                 "        COMPREPLY+=(\"${quoted#\"$lead\"}\")\n"
                 "    done <<<\"$found\"\n"
+                "    if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == */ ]]; then\n"
+                "        compopt -o nospace 2>/dev/null # there is more to type\n"
+                "    fi\n"
                 "}\n\n"
                 "complete -F _tenure tenure\n",
                 out);
@@ -299,17 +381,26 @@ static void print_bash_offer(FILE *out) {
 static void print_bash(FILE *out) {
     (void)fprintf(out, "# bash completion for tenure, generated by `tenure completion bash`\n\n");
     print_values(out);
+    print_bash_paths(out);
     (void)fprintf(out,
                   "_tenure() {\n"
                   "    local first='' second='' options='' what='' seconds='' list='' found='' i\n"
                   "    local cur prev plain open='' lead='' option='' name quoted cword\n"
-                  "    local count=0 skip=1 IFS=$' \\t\\n'\n"
+                  "    local count=0 skip=1 rest='' IFS=$' \\t\\n'\n"
                   "    local -a places where=() words=()\n"
                   "    COMPREPLY=()\n");
     print_bash_words(out);
     print_scan(out, "1", "cword", "\"${words[i]}\"", "\"${words[i + 1]}\"");
     print_cases(out);
-    (void)fprintf(out, "    if [ -z \"$first\" ]; then\n"
+    (void)fprintf(out, "    if [ -n \"$rest\" ]; then\n"
+                       "        if [[ $rest == \"$cword\" && $plain != */* ]]; then\n"
+                       "            found=$(compgen -c -- \"$plain\")\n"
+                       "        else\n"
+                       "            found=$(_tenure_paths file)\n"
+                       "        fi\n"
+                       "    elif [[ $prev == -* && -n $(_tenure_place \"$prev\") ]]; then\n"
+                       "        found=$(_tenure_argument \"$prev\")\n"
+                       "    elif [ -z \"$first\" ]; then\n"
                        "        list=\"");
     print_words(out, NULL);
     print_locals(out);
@@ -319,7 +410,7 @@ static void print_bash(FILE *out) {
     (void)fprintf(out, "'\n"
                        "    elif [ \"$skip\" = 2 ] && [ -z \"$second\" ]; then\n"
                        "        list=$seconds\n"
-                       "    elif [[ $prev == --* ]] && found=$(_tenure_values \"$prev\") && "
+                       "    elif [[ $prev == -* ]] && found=$(_tenure_values \"$prev\") && "
                        "[ -n \"$found\" ]; then\n"
                        "        :\n"
                        "    elif [[ $cur == -* ]]; then\n"
@@ -328,12 +419,7 @@ static void print_bash(FILE *out) {
     (void)fprintf(out, "\"\n"
                        "    else\n"
                        "        read -ra places <<<\"$what\"\n"
-                       "        i=${places[count - skip]-}\n"
-                       "        if [ \"$i\" = directory ]; then\n"
-                       "            mapfile -t COMPREPLY < <(compgen -d -- \"$cur\")\n"
-                       "            return\n"
-                       "        fi\n"
-                       "        found=$(_tenure_values \"$i\")\n"
+                       "        found=$(_tenure_argument \"${places[count - skip]-}\")\n"
                        "    fi\n"
                        "    [ -z \"$list\" ] || found=${list// /$'\\n'}\n");
     print_bash_offer(out);
@@ -350,7 +436,7 @@ static void print_zsh(FILE *out) {
                   "_tenure() {\n"
                   "    local cur=${words[CURRENT]} prev=${words[CURRENT - 1]}\n"
                   "    local plain first='' second='' options='' what='' seconds='' i\n"
-                  "    local count=0 skip=1\n"
+                  "    local count=0 skip=1 rest='' place\n"
                   "    local -a found places where\n"
                   "    if [[ $PREFIX == --*=* ]]; then # what follows is a word of its own\n"
                   "        prev=${PREFIX%%%%=*} IPREFIX+=${PREFIX%%%%=*}= PREFIX=${PREFIX#*=}\n"
@@ -359,7 +445,14 @@ static void print_zsh(FILE *out) {
                   "    plain=${(Q)PREFIX} # without the quotation mark before it\n");
     print_scan(out, "2", "CURRENT", "\"${(Q)words[i]}\"", "\"${(Q)words[i + 1]}\"");
     print_cases(out);
-    (void)fprintf(out, "    if [[ -z $first ]]; then\n"
+    (void)fprintf(out, "    if [[ -n $rest ]]; then\n"
+                       "        words=(\"${(@)words[rest,-1]}\")\n"
+                       "        CURRENT=$((CURRENT - rest + 1))\n"
+                       "        _normal\n"
+                       "        return\n"
+                       "    elif [[ $prev == -* && -n $(_tenure_place $prev) ]]; then\n"
+                       "        place=$(_tenure_place $prev)\n"
+                       "    elif [[ -z $first ]]; then\n"
                        "        found=(");
     print_words(out, NULL);
     print_locals(out);
@@ -369,7 +462,7 @@ static void print_zsh(FILE *out) {
     (void)fprintf(out, ")\n"
                        "    elif [[ $skip == 2 && -z $second ]]; then\n"
                        "        found=(${=seconds})\n"
-                       "    elif [[ $prev == --* && -n $(_tenure_values $prev) ]]; then\n"
+                       "    elif [[ $prev == -* && -n $(_tenure_values $prev) ]]; then\n"
                        "        found=(${(f)\"$(_tenure_values $prev)\"})\n"
                        "    elif [[ $cur == -* ]]; then\n"
                        "        found=(${=options} --help ");
@@ -378,13 +471,19 @@ static void print_zsh(FILE *out) {
                        "    else\n"
                        "        places=(${=what})\n"
                        "        i=${places[count - skip + 1]}\n"
-                       "        if [[ $i == directory ]]; then\n"
-                       "            _files -/\n"
-                       "            return\n"
-                       "        fi\n"
-                       "        found=(${(f)\"$(_tenure_values \"$i\")\"})\n"
+                       "        place=$(_tenure_place \"$i\")\n"
+                       "        [[ -z $place ]] && found=(${(f)\"$(_tenure_values \"$i\")\"})\n"
                        "    fi\n"
-                       "    compadd -a found\n"
+                       "    case $place in\n"
+                       "    directory) _files -/ ;;\n"
+                       "    file) _files ;;\n"
+                       "    *)\n"
+                       "        if (( $#found == 1 )) && [[ $found[1] == */ ]]; then\n"
+                       "            compadd -S '' -a found\n"
+                       "        else\n"
+                       "            compadd -a found\n"
+                       "        fi ;;\n"
+                       "    esac\n"
                        "}\n\n"
                        "if [ \"$funcstack[1]\" = _tenure ]; then\n"
                        "    _tenure \"$@\"\n"

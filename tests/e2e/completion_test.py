@@ -4,6 +4,7 @@ terminal."""
 import os
 import pty
 import select
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -147,9 +148,37 @@ class Completion(Case):
                             ("\\;", ";touch hit;"), ("\\`", "`touch hit`"), ("'pla", "plain-"), ('"pla', "plain-")]:
             got = bash.complete(command + typed, typed[0] if typed[0] in "\"'" else "")
             self.assertTrue(got.endswith("[%s]" % want), (typed, want, got))
+        for typed, want in (("run --from popl", "poplars"), ("run --from poplars/9", "poplars/9"),
+                            ("run --from ports -- /bin/mkfif", "/bin/mkfifo")):
+            got = bash.complete("tenure -p %d %s" % (self.server.port, typed))
+            self.assertTrue(got.endswith("[%s]" % want), (typed, want, got))
         got = bash.complete("tenure --socket '%s' leases --holder=it" % self.server.socket)
         self.assertTrue(got.endswith("[--holder=it's]"), got)
         self.assertEqual(os.listdir(self.dir), [])
+
+    def test_names_of_files_are_not_executed(self):
+        """A directory may come from an archive; its name is only a name."""
+        hostile = [name for name in HOSTILE if name != "~"] + ["~root", "-n"]
+        for name in hostile:
+            os.makedirs(os.path.join(self.dir, "all", name))
+        before = sorted(os.listdir(self.dir))
+        for shell in (Bash, Zsh):
+            terminal = shell(self.dir)
+            self.addCleanup(terminal.close)
+            for name in hostile:
+                # A directory of its own for each, so that there is one candidate only.
+                place = os.path.join(self.dir, "all", "in %s" % name, name)
+                os.makedirs(place, exist_ok=True)
+                terminal.type("cd -- %s\n" % shlex.quote(os.path.dirname(place)))
+                terminal.wait(READY)
+                with self.subTest(shell=shell.__name__, name=name):
+                    got = terminal.complete("tenure check ")
+                    self.assertIn(got.removeprefix("[tenure][check]"), ("[%s]" % name, "[%s/]" % name))  # zsh removes the slash
+            terminal.type("HOME=%s\n" % shlex.quote(os.path.join(self.dir, "all", "in a b")))
+            terminal.wait(READY)
+            self.assertIn(terminal.complete("tenure check ~/a").rstrip("/]"), "[tenure][check][%s/all/in a b/a b" % self.dir)
+        self.assertEqual(sorted(os.listdir(self.dir)), before)
+        self.assertFalse([at for at, _, files in os.walk(self.dir) if "hit" in files])
 
     def test_kinds(self):
         lease = self.r.execute_command("LEASE", "ports/1")
@@ -183,8 +212,39 @@ class Completion(Case):
         self.assertEqual(self.function("cluster", "s"), ["status", "step-down"])
         os.mkdir(os.path.join(self.dir, "backups"))
         self.addCleanup(os.rmdir, os.path.join(self.dir, "backups"))
-        self.assertEqual(self.asked("backup", "--keep", "2", "ba"), ["backups"])
-        self.assertEqual(self.asked("restore", "--no-keys", "backups", "ba"), ["backups"])
+        self.assertEqual(self.asked("backup", "--keep", "2", "ba"), ["backups/"])
+        self.assertEqual(self.asked("restore", "--no-keys", "backups", "ba"), ["backups/"])
+
+    def test_options_without_a_value_do_not_swallow_the_next_word(self):
+        for option in ("--json", "--ask-secret", "--derive", "--keep-keys", "--help", "--watch"):
+            self.assertEqual(self.function("pool", option, "info", "por"), ["ports"], option)
+        self.assertEqual(self.function("user", "set", "x", "--role", ""), ["reader", "holder", "operator", "admin"])
+
+    def test_values_of_a_pool_that_run_can_lease(self):
+        self.r.execute_command("POOL", "CREATE", "gpus", "SET")
+        self.addCleanup(self.r.execute_command, "POOL", "DROP", "gpus")
+        self.r.execute_command("POOL", "ADD", "gpus", "free-1", "free-2", "held")
+        self.r.execute_command("ALLOC", "gpus", "plain-1", "VALUES", "1", "held")
+        self.addCleanup(self.r.execute_command, "DISOWN", "plain-1", "POOL", "gpus")
+        self.assertEqual(self.function("run", "--from", "gp"), ["gpus"])
+        self.assertEqual(self.function("run", "--from", "gpus/"), ["gpus/free-1", "gpus/free-2"])
+        self.assertEqual(self.function("run", "--from", "poplars/"), ["poplars/1", "poplars/9"])  # a span's ends
+
+    def test_files_and_commands(self):
+        for name in ("rules.jsonl", "rules.old", ".rules.hidden"):
+            with open(os.path.join(self.dir, name), "w", encoding="ascii"):
+                pass
+        os.mkdir(os.path.join(self.dir, "rules.d"))
+        files = ["rules.d/", "rules.jsonl", "rules.old"]
+        for words in (["rule", "import", "ru"], ["sensor", "import", "--dry-run", "ru"], ["import", "ports", "ru"],
+                      ["opensynaptic", "import", "ru"], ["--ca", "ru"], ["doctor", "--config", "ru"],
+                      ["user", "add", "x", "--secret-file", "ru"], ["run", "--from", "ports", "--", "cat", "ru"]):
+            self.assertEqual(self.asked(*words), files, words)
+        self.assertEqual(self.asked("import", "ports", "--report=ru"), ["--report=" + name for name in files])
+        self.assertEqual(self.asked("rule", "import", ".ru"), [".rules.hidden"])
+        self.assertEqual(self.asked("doctor", "--data", ""), ["rules.d/"])
+        self.assertIn("mkfifo", self.asked("run", "--from", "ports", "--", "mkfi"))
+        self.assertEqual(self.asked("run", "--from", "ports", "--", "./ru"), ["./" + name for name in files])
 
     def test_option_with_its_value_in_one_word(self):
         self.assertEqual(self.function("leases", "--holder=plain-"), ["--holder=plain-1", "--holder=plain-2"])
