@@ -17,6 +17,7 @@
 
 #include "base/hash.h"
 #include "cli/backup_files.h"
+#include "cli/check_dir.h"
 #include "cli/options.h"
 #include "cli/scan.h"
 #include "os/os.h"
@@ -86,7 +87,8 @@ static int piece_ask(struct backup *backup, const struct backup_file *file, uint
 }
 
 /* Copies the rest of a file, from `at` on, from the server. */
-static int rest_fetch(struct backup *backup, struct backup_file *file, int out, uint64_t at) {
+static int rest_fetch(struct backup *backup, struct backup_file *file, const char *to, int out,
+                      uint64_t at) {
     while (at < file->bytes) {
         struct tn_bytes piece = tn_bytes_of("", 0);
         int code = piece_ask(backup, file, at, &piece);
@@ -98,7 +100,7 @@ static int rest_fetch(struct backup *backup, struct backup_file *file, int out, 
                               at);
             return CLI_FAILED;
         }
-        if (!backup_put(out, file->name, piece.at, piece.len, at)) {
+        if (!backup_put(out, to, piece.at, piece.len, at)) {
             return CLI_FAILED;
         }
         file->crc = tn_crc32c(file->crc, piece.at, piece.len);
@@ -210,7 +212,7 @@ static int file_fetch(struct backup *backup, struct backup_file *file, uint64_t 
         file->crc = backup_manifest_find(&backup->before, file->name)->crc;
         backup->linked += known;
     }
-    int code = rest_fetch(backup, file, out, known);
+    int code = rest_fetch(backup, file, to, out, known);
     backup_close(out);
     return code;
 }
@@ -411,10 +413,33 @@ static void before_read(struct backup *backup) {
     }
 }
 
+/* Whether backups may be made in the directory. An interrupted backup leaves `partial`, which is removed, beside the
+ * lock file; without that, it is another program's. */
+static bool dir_is_ours(const char *dir) {
+    struct check_dir kind;
+    struct stat st;
+    char lock[BACKUP_PATH], partial[BACKUP_PATH];
+    check_dir_look(dir, &kind);
+    if (kind.kind == CHECK_DIR_UNREADABLE) {
+        return backup_fail("%s: %s", dir, strerror(kind.error));
+    }
+    if (kind.kind != CHECK_DIR_OTHER && !backup_manifest_expected(dir)) {
+        return backup_fail("%s is a data directory; use another one, best on another disk", dir);
+    }
+    if (!backup_path(lock, dir, ".lock") || !backup_path(partial, dir, BACKUP_PARTIAL)) {
+        return false;
+    }
+    return access(lock, F_OK) == 0 || lstat(partial, &st) != 0 ||
+           backup_fail("%s is not of tenure backup; use another directory", partial);
+}
+
 /* Locks the directory, and finds the previous backup. */
 static bool dir_take(struct backup *backup) {
     if (mkdir(backup->dir, 0700) != 0 && errno != EEXIST) {
         return backup_fail("%s: %s", backup->dir, strerror(errno));
+    }
+    if (!dir_is_ours(backup->dir)) {
+        return false;
     }
     if (!backup_lock(backup->dir) || !backup_path(backup->partial, backup->dir, BACKUP_PARTIAL) ||
         !backup_remove(backup->partial)) {
@@ -499,10 +524,10 @@ int cli_backup(const struct cli_settings *settings, int argc, char **argv) {
     if (cli_options_parse(&options, argc, argv)) {
         char *rest;
         unsigned long keep = strtoul(keep_text, &rest, 10);
-        if (backup->dir == NULL) {
-            (void)cli_options_wrong(&options, "missing argument", "DIR");
+        if (backup->dir == NULL || backup->dir[0] == '\0') {
+            (void)cli_options_wrong(&options, "missing argument ", "DIR");
         } else if (*rest != '\0' || keep < 1 || keep > 1000000) {
-            (void)cli_options_wrong(&options, "not a number from 1 to 1000000:", keep_text);
+            (void)cli_options_wrong(&options, "not a number from 1 to 1000000: ", keep_text);
         } else {
             backup->keys = !no_keys;
             code = run(backup, keep);

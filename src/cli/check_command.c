@@ -163,8 +163,8 @@ int cli_check_content(const char *dir) {
         checked = newest; /* the newest one in a directory of backups */
         check_dir_look(checked, &datadir);
     }
-    if (datadir.kind == CHECK_DIR_OTHER) {
-        check_dir_refuse("check", dir);
+    if (datadir.kind == CHECK_DIR_OTHER || datadir.kind == CHECK_DIR_UNREADABLE) {
+        check_dir_refuse("check", dir, &datadir);
         return CLI_FAILED;
     }
     return check_listed(checked) ? check_one(checked, &datadir) : CLI_FAILED;

@@ -4,6 +4,7 @@
  * A directory with snapshots and no segment is a backup, unless its lock file has text: the text is
  * written with the first segment, so the log is missing. */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -77,6 +78,7 @@ void check_dir_look(const char *dir, struct check_dir *ret_datadir) {
     *ret_datadir = (struct check_dir){.kind = CHECK_DIR_UNREADABLE};
     DIR *entries = opendir(dir);
     if (entries == NULL) {
+        ret_datadir->error = errno;
         return;
     }
     const struct dirent *entry;
@@ -98,6 +100,10 @@ void check_dir_look(const char *dir, struct check_dir *ret_datadir) {
 const char *check_dir_restored(const char *dir, const char **ret_advice) {
     char text[64] = "";
     size_t len = 0;
+    struct stat st;
+    if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        return NULL;
+    }
     enum tn_status status = head_read(dir, "restored", text, sizeof text - 1, &len);
     if (status == TN_NOTFOUND || status == TN_DENIED) {
         return NULL; /* if the server may not read it either, the rest says so, too */
@@ -111,7 +117,11 @@ const char *check_dir_restored(const char *dir, const char **ret_advice) {
                                                          : NULL;
 }
 
-void check_dir_refuse(const char *subcommand, const char *dir) {
+void check_dir_refuse(const char *subcommand, const char *dir, const struct check_dir *datadir) {
+    if (datadir->kind == CHECK_DIR_UNREADABLE) {
+        (void)fprintf(stderr, "tenure %s: %s: %s\n", subcommand, dir, strerror(datadir->error));
+        return;
+    }
     (void)fprintf(stderr,
                   "tenure %s: %s: neither a data directory nor a backup: it holds no segment "
                   "(*.log), no snapshot (snapshot-*.snap) and no lock file\n",

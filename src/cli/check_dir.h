@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum check_dir_kind {
-    CHECK_DIR_UNREADABLE, /* cannot be listed; opening it as a log reports the error */
+    CHECK_DIR_UNREADABLE, /* cannot be listed */
     CHECK_DIR_OTHER,      /* contains no file of Tenure */
     CHECK_DIR_LOG,        /* a data directory */
     CHECK_DIR_BACKUP,     /* snapshots copied out of a data directory, and no log */
@@ -16,6 +16,7 @@ enum check_dir_kind {
 
 struct check_dir {
     enum check_dir_kind kind;
+    int error; /* the errno, if it cannot be listed */
     size_t snapshots;
     uint64_t begins; /* the first LSN of the oldest segment; 0: none could be read */
 };
@@ -26,7 +27,7 @@ void check_dir_look(const char *dir, struct check_dir *ret_datadir);
  * After an interrupted `tenure restore`, what is there may be sound and a part only. */
 const char *check_dir_restored(const char *dir, const char **ret_advice);
 
-/* Prints to standard error that `dir` is neither a data directory nor a backup. */
-void check_dir_refuse(const char *subcommand, const char *dir);
+/* Prints to standard error that `dir` cannot be listed, or is neither a data directory nor a backup. */
+void check_dir_refuse(const char *subcommand, const char *dir, const struct check_dir *datadir);
 
 #endif

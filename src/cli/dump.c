@@ -332,8 +332,8 @@ int cli_dump(bool json, int argc, char **argv) {
     }
     struct check_dir datadir;
     check_dir_look(dir, &datadir);
-    if (datadir.kind == CHECK_DIR_OTHER) {
-        check_dir_refuse("dump", dir);
+    if (datadir.kind == CHECK_DIR_OTHER || datadir.kind == CHECK_DIR_UNREADABLE) {
+        check_dir_refuse("dump", dir, &datadir);
         return CLI_FAILED;
     }
     bool backup = datadir.kind == CHECK_DIR_BACKUP;

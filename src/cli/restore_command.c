@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cli/backup_files.h"
+#include "cli/check_dir.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 
@@ -29,13 +30,19 @@ struct restore {
     bool keys, sensors;
 };
 
-/* Whether nothing of anyone is in the directory. */
+/* Whether nothing of anyone is in the directory. What an interrupted restore has left there is not removed: it
+ * is the user who knows that nothing else is there. */
 static bool dir_is_empty(DIR *entries, const char *dir) {
     const struct dirent *entry;
     while ((entry = readdir(entries)) != NULL) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
             strcmp(entry->d_name, BACKUP_LOST_FOUND) != 0) {
-            return backup_fail("%s: not an empty directory; a restore never writes over data", dir);
+            const char *advice = NULL;
+            const char *restored = check_dir_restored(dir, &advice);
+            return restored != NULL
+                       ? backup_fail("%s: %s; %s", dir, restored, advice)
+                       : backup_fail("%s: not an empty directory; a restore never writes over data",
+                                     dir);
         }
     }
     return true;
@@ -99,6 +106,9 @@ static bool marker_write(const struct restore *restore, const char *generation) 
                 backup_put(out, temporary, text, (size_t)len, 0);
     good = backup_finish(out, temporary, (uint64_t)len) && good;
     enum tn_status status = good ? os->rename(os->ctx, temporary, path) : TN_IO;
+    if (status != TN_OK) {
+        (void)os->remove(os->ctx, temporary);
+    }
     return good && (status == TN_OK || backup_fail("%s: %s", path, tn_status_text(status))) &&
            backup_sync_dir(restore->dir);
 }
@@ -128,8 +138,30 @@ static void tell(const struct restore *restore, bool keys) {
     }
 }
 
+/* Copies and checks everything. */
+static bool files_restore(const struct restore *restore, bool *ret_keys) {
+    for (uint32_t i = 0; i < restore->manifest.count; i++) {
+        const struct backup_file *file = &restore->manifest.files[i];
+        bool other = strcmp(file->kind, "other") == 0;
+        if (other && !restore->keys) {
+            continue;
+        }
+        *ret_keys |= other;
+        if (!file_restore(restore, file)) {
+            return false;
+        }
+    }
+    return cli_check_content(restore->dir) == CLI_OK && marker_write(restore, "pending");
+}
+
 static int run(struct restore *restore) {
     bool keys = false;
+    DIR *entries = opendir(restore->from);
+    if (entries == NULL) {
+        (void)backup_fail("%s: %s", restore->from, strerror(errno));
+        return CLI_FAILED;
+    }
+    (void)closedir(entries);
     if (!backup_newest(restore->from, restore->backup)) {
         (void)backup_fail("%s: no backup: no " BACKUP_MANIFEST " and no " BACKUP_PREFIX "*",
                           restore->from);
@@ -139,18 +171,8 @@ static int run(struct restore *restore) {
         !marker_write(restore, "incomplete")) {
         return CLI_FAILED;
     }
-    for (uint32_t i = 0; i < restore->manifest.count; i++) {
-        const struct backup_file *file = &restore->manifest.files[i];
-        bool other = strcmp(file->kind, "other") == 0;
-        if (other && !restore->keys) {
-            continue;
-        }
-        keys |= other;
-        if (!file_restore(restore, file)) {
-            return CLI_FAILED;
-        }
-    }
-    if (cli_check_content(restore->dir) != CLI_OK || !marker_write(restore, "pending")) {
+    if (!files_restore(restore, &keys)) {
+        (void)backup_fail("%s is incomplete; remove the directory and restore again", restore->dir);
         return CLI_FAILED;
     }
     tell(restore, keys);
@@ -173,7 +195,7 @@ int cli_restore(int argc, char **argv) {
         return CLI_USAGE;
     }
     if (strcmp(sensors, "on") != 0 && strcmp(sensors, "off") != 0) {
-        (void)cli_options_wrong(&options, "--sensors takes on or off, not", sensors);
+        (void)cli_options_wrong(&options, "--sensors takes on or off, not ", sensors);
         return CLI_USAGE;
     }
     restore.from = places[0];

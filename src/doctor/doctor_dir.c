@@ -19,6 +19,7 @@
 #define READ_MAX (256u << 20) /* maximum bytes of log and snapshots to read */
 
 static const char area[] = "data";
+static const char another[] = "choose another path for data";
 static const char as_root[] = "run this as root, or as the user of the server: sudo tenure doctor";
 
 static const char *user_name(uid_t uid, char out[64]) {
@@ -53,15 +54,16 @@ static bool directory_find(struct doctor *doctor, const char *dir, struct stat *
         if (errno == ENOENT) {
             doctor->lock_known = true;
             missing(doctor, dir);
-        } else {
+        } else if (errno == EACCES) {
             doctor_say(doctor, DOCTOR_UNKNOWN, area, as_root, "cannot look: %s: %s", dir,
                        strerror(errno));
+        } else {
+            doctor_say(doctor, DOCTOR_PROBLEM, area, another, "%s: %s", dir, strerror(errno));
         }
         return false;
     }
     if (!S_ISDIR(ret_st->st_mode)) {
-        doctor_say(doctor, DOCTOR_PROBLEM, area, "choose another path for data",
-                   "%s is not a directory", dir);
+        doctor_say(doctor, DOCTOR_PROBLEM, area, another, "%s is not a directory", dir);
         return false;
     }
     doctor->dir_exists = true;
@@ -87,6 +89,7 @@ struct contents {
     uint64_t read_bytes; /* of logs and snapshots */
     char newest[64];     /* snapshot */
     uint64_t newest_bytes;
+    char other[256];   /* a file that is not hidden, of whatever program */
     char foreign[256]; /* a file that belongs to another user */
     uid_t foreign_owner;
 };
@@ -111,6 +114,9 @@ static void entry_look(void *ctx, const char *name) {
     if (is_snapshot && strcmp(name, contents->newest) > 0) {
         (void)snprintf(contents->newest, sizeof contents->newest, "%.60s", name);
         contents->newest_bytes = (uint64_t)st.st_size;
+    }
+    if (name[0] != '.') {
+        (void)snprintf(contents->other, sizeof contents->other, "%s", name);
     }
     if (st.st_uid != contents->owner) {
         (void)snprintf(contents->foreign, sizeof contents->foreign, "%s", name);
@@ -193,6 +199,12 @@ static void log_read(struct doctor *doctor, const struct contents *contents) {
         doctor_say(doctor, DOCTOR_PROBLEM, area, advice, "%s: %s: no server starts with it",
                    contents->dir, restored);
         return;
+    }
+    if (kind.kind == CHECK_DIR_OTHER && contents->other[0] != '\0') {
+        doctor_say(doctor, DOCTOR_WARNING, area,
+                   "choose an empty directory, or a path for a new one",
+                   "%s has no data of Tenure, but %s: perhaps it is another program's directory",
+                   contents->dir, contents->other);
     }
     if (kind.kind == CHECK_DIR_OTHER) {
         return; /* a new directory */

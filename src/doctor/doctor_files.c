@@ -20,6 +20,9 @@ static void file_judge(struct doctor *doctor, const char *what, const char *path
                                    : "correct the path in the configuration, or make the file",
                    "%s%s %s: %s", errno == EACCES ? "cannot look: " : "", what, path,
                    strerror(errno));
+    } else if (!S_ISREG(st.st_mode)) {
+        doctor_say(doctor, DOCTOR_PROBLEM, "secrets", "correct the path in the configuration",
+                   "%s %s is not a regular file", what, path);
     } else if ((st.st_mode & S_IWOTH) != 0) {
         doctor_say(doctor, DOCTOR_PROBLEM, "secrets", doctor_advice("chmod o-rwx '%s'", path),
                    "%s %s can be written by every user of this machine", what, path);

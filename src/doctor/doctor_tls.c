@@ -4,6 +4,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "doctor/doctor_parts.h"
@@ -87,11 +88,25 @@ static void certificates_judge(struct doctor *doctor, const char *path) {
     }
 }
 
+/* The path, if something else than a file has it, such as a pipe, which would have to be waited for. */
+static const char *not_regular(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode) ? path : NULL;
+}
+
 void doctor_tls(struct doctor *doctor) {
     struct server_tls_files files = config_tls_files(&doctor->config);
     char reason[SERVER_TLS_REASON_MAX];
     if (*files.certificate == '\0' || *files.key == '\0') {
         return; /* TLS is off, or the error in the configuration has been reported */
+    }
+    const char *wrong = not_regular(files.certificate);
+    wrong = wrong == NULL ? not_regular(files.key) : wrong;
+    wrong = wrong == NULL ? not_regular(files.ca) : wrong;
+    if (wrong != NULL) {
+        doctor_say(doctor, DOCTOR_PROBLEM, area, "correct the path", "%s is not a regular file",
+                   wrong);
+        return;
     }
     const char *closed = access(files.certificate, R_OK) != 0 ? files.certificate : files.key;
     if (access(closed, R_OK) != 0 && errno == EACCES) {

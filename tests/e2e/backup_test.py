@@ -428,6 +428,7 @@ class Backup(unittest.TestCase):
         victim.mkdir()
         (victim / "precious").write_text("x")
         (self.backups / "partial").symlink_to(victim)
+        (self.backups / ".lock").touch()
         self.assertIn("not a directory", self.backup(code=1))
         self.assertTrue((victim / "precious").exists())
 
@@ -442,6 +443,53 @@ class Backup(unittest.TestCase):
         self.addCleanup(server.remove)
         self.assertEqual(set(self.holders(server)), {"a"})
         self.assertEqual(list((data / "lost+found").iterdir()), [])
+
+    def test_a_directory_of_another_program_stays_as_it_is(self):
+        """`partial` is a usual name, and what an interrupted backup has left under it is removed."""
+        (self.backups / "partial").mkdir(parents=True)
+        (self.backups / "partial" / "precious").write_text("x")
+        self.assertIn("partial is not of tenure backup; use another directory", self.backup(code=1))
+        self.assertEqual(list(self.backups.iterdir()), [self.backups / "partial"])
+        self.assertTrue((self.backups / "partial" / "precious").exists())
+        data = pathlib.Path(self.server.data) / "data"
+        before = sorted(path.name for path in data.iterdir() if not path.name.startswith("spare"))
+        self.assertIn("is a data directory; use another one",
+                      tenure("-s", self.server.socket, "backup", data, code=1))
+        self.assertEqual(sorted(path.name for path in data.iterdir() if not path.name.startswith("spare")), before)
+
+    def test_what_is_no_directory_is_told_by_its_name(self):
+        self.backup()
+        (self.dir / "file").touch()
+        (self.dir / "loop").symlink_to("loop")
+        os.mkfifo(self.dir / "pipe")
+        for name, why in (("file", "Not a directory"), ("loop", "Too many levels"), ("pipe", "Not a directory")):
+            place, said = self.dir / name, "%s: %s" % (self.dir / name, why)
+            self.assertIn(said, tenure("-s", self.server.socket, "backup", place, code=1))
+            for words in (("check", place), ("dump", place), ("restore", self.backups, place),
+                          ("restore", place, self.dir / "new")):
+                self.assertIn(said, tenure(*words, code=1))
+        self.assertIn("nowhere: No such file", tenure("restore", self.dir / "nowhere", self.dir / "new", code=1))
+        self.assertFalse((self.dir / "new").exists())
+        # Pipes with the names of files are not waited for.
+        for name in ("backup.json", "0000000000000001.log"):
+            os.rename(self.newest() / name, self.dir / "aside")
+            os.mkfifo(self.newest() / name)
+            tenure("check", self.newest(), code=1)
+            tenure("restore", self.newest(), self.dir / "new", code=1)
+            shutil.rmtree(self.dir / "new", ignore_errors=True)
+            os.rename(self.dir / "aside", self.newest() / name)
+        self.assertIn("\nok\n", tenure("check", self.backups))
+
+    def test_a_restore_that_failed_says_what_to_do(self):
+        self.r.execute_command("ALLOC", "ids", "a")
+        self.backup()
+        path = next(path for path in self.newest().iterdir() if path.suffix == ".log")
+        path.write_bytes(bytes(100) + path.read_bytes()[100:])
+        data = self.dir / "data"
+        self.assertIn("%s is incomplete; remove the directory and restore again" % data,
+                      tenure("restore", self.backups, data, code=1))
+        self.assertIn("was interrupted here; remove the directory and restore again",
+                      tenure("restore", self.backups, data, code=1))
 
     def test_wrong_directories_are_refused(self):
         self.backup()

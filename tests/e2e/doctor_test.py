@@ -216,6 +216,21 @@ class DoctorTest(unittest.TestCase):
         os.rmdir(self.data)
         self.write("data", "")
         self.expect(self.doctor(code=1), "problem", "data", "is not a directory")
+        os.unlink(self.data)
+        os.symlink("data", self.data)
+        self.expect(self.doctor(code=1), "problem", "data", "Too many levels of symbolic links; choose another path")
+        os.unlink(self.data)
+        os.mkdir(self.data, 0o700)
+        self.write("data/README", "")
+        self.expect(self.doctor(), "warning", "data", "has no data of Tenure, but README")
+
+    def test_pipes_are_not_waited_for(self):
+        pipe = os.path.join(self.dir, "pipe")
+        os.mkfifo(pipe, 0o600)
+        self.expect(self.doctor("--config", pipe, code=1), "problem", "config", "not a readable file")
+        self.expect(self.doctor("--amqp-password-file", pipe, code=1), "problem", "secrets", "pipe is not a regular file")
+        self.expect(self.doctor("--tls-listen", "127.0.0.1:0", "--tls-cert-file", pipe, "--tls-key-file", pipe, code=1),
+                    "problem", "tls", "pipe is not a regular file")
 
     def test_damaged_log_and_file_of_another_user(self):
         server = Server(None)
