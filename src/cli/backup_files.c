@@ -231,9 +231,10 @@ bool backup_lock(const char *dir) {
         return false;
     }
     enum tn_status status = os->lock(os->ctx, path, &file);
-    return status == TN_OK || backup_fail("%s: %s", dir,
-                                          status == TN_LOCKED ? "another backup is being made there"
-                                                              : tn_status_text(status));
+    if (status == TN_LOCKED) {
+        return backup_fail("%s: another backup is being made there", dir);
+    }
+    return status == TN_OK || backup_fail("%s: %s", path, tn_status_text(status));
 }
 
 bool backup_remove_file(const char *path) {

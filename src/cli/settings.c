@@ -346,8 +346,12 @@ static bool flag_set(struct cli_settings *settings, enum setting setting) {
 }
 
 /* The value is optional, so it can only stand behind a '='. */
-static int watch_set(struct cli_settings *settings, const char *value) {
+static int watch_set(struct cli_settings *settings, const char *value, const char *next) {
     settings->watch_ms = CLI_WATCH_MS;
+    if (value == NULL && next != NULL && next[0] >= '0' && next[0] <= '9') {
+        (void)fprintf(stderr, "tenure: --watch takes its value after a '=': --watch=%s\n", next);
+        return -1;
+    }
     if (value != NULL &&
         (!tn_duration_parse_ms(tn_bytes_of(value, strlen(value)), &settings->watch_ms) ||
          settings->watch_ms < CLI_WATCH_MS_MIN || settings->watch_ms > CLI_WATCH_MS_MAX)) {
@@ -365,7 +369,7 @@ int cli_settings_take(struct cli_settings *settings, int argc, char **argv, int 
     }
     const char *name = argv[(*at)++];
     if (row == WATCH) {
-        return watch_set(settings, value);
+        return watch_set(settings, value, leading && *at < argc ? argv[*at] : NULL);
     }
     if (row == JSON || row == TLS || row == INSECURE) {
         return flag_set(settings, row) && value == NULL ? 1 : -1;

@@ -145,12 +145,9 @@ static int settings_take(struct cli_settings *settings, int argc, char **argv, i
     return CLI_OK;
 }
 
-int main(int argc, char **argv) {
+static int start(int argc, char **argv) {
     struct cli_settings settings;
     int count = 0;
-    if (!process_streams_open()) {
-        return CLI_FAILED;
-    }
     /* Columns are counted in characters, whatever the locale is. */
     if (setlocale(LC_ALL, "") == NULL || MB_CUR_MAX == 1) {
         (void)setlocale(LC_CTYPE, "C.UTF-8");
@@ -175,4 +172,16 @@ int main(int argc, char **argv) {
         return code;
     }
     return dispatch(&settings, count, argv + 1);
+}
+
+int main(int argc, char **argv) {
+    if (!process_streams_open()) {
+        return CLI_FAILED;
+    }
+    int code = start(argc, argv);
+    if (code == CLI_OK && (fflush(stdout) != 0 || ferror(stdout))) {
+        (void)fprintf(stderr, "tenure: cannot write to standard output\n");
+        code = CLI_FAILED;
+    }
+    return code;
 }

@@ -480,6 +480,16 @@ class Backup(unittest.TestCase):
             os.rename(self.dir / "aside", self.newest() / name)
         self.assertIn("\nok\n", tenure("check", self.backups))
 
+    def test_a_report_that_cannot_be_written_is_a_failure(self):
+        self.backup()
+        with open("/dev/full", "w", encoding="ascii") as full:
+            for words in (("check", self.backups), ("dump", self.newest()), ("restore", self.backups, self.dir / "new"),
+                          ("-s", self.server.socket, "backup", self.backups), ("completion", "bash"), ("help",)):
+                done = subprocess.run([TENURE, *map(str, words)], timeout=PATIENCE, check=False, text=True,
+                                      stdout=full, stderr=subprocess.PIPE)
+                self.assertEqual((done.returncode, done.stderr[-len("standard output\n"):]), (1, "standard output\n"), words)
+        self.assertIn("\nok\n", tenure("check", self.dir / "new"))
+
     def test_a_restore_that_failed_says_what_to_do(self):
         self.r.execute_command("ALLOC", "ids", "a")
         self.backup()

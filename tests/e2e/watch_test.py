@@ -166,6 +166,7 @@ class Watch(Case):
             self.assertEqual(done.returncode, 2, done)
             self.assertIn("--watch is only for commands that read", done.stderr)
         self.assertNotIn("lease", str(self.do("LEASES", "POOL", "untouched")).replace("leases", ""))
+        self.assertIn("--watch takes its value after a '=': --watch=5", run("--watch", "5", "pool", "list").stderr)
         for value in ("0.1", "0", "-1", "x", "", "86401"):
             done = run("--watch=" + value, "pool", "list")
             self.assertEqual((done.returncode, done.stdout), (2, ""), done)
