@@ -135,6 +135,8 @@ class Completion(Case):
         self.assertEqual(len(offered), len(HOSTILE) + 2)
 
     def test_terminal(self):
+        self.r.execute_command("POOL", "CREATE", "solo", "RANGE", "7", "7")
+        self.addCleanup(self.r.execute_command, "POOL", "DROP", "solo")
         for kind in (Bash, Zsh):
             with self.subTest(shell=kind.__name__):
                 self.terminal(kind)
@@ -148,7 +150,7 @@ class Completion(Case):
                             ("\\;", ";touch hit;"), ("\\`", "`touch hit`"), ("'pla", "plain-"), ('"pla', "plain-")]:
             got = bash.complete(command + typed, typed[0] if typed[0] in "\"'" else "")
             self.assertTrue(got.endswith("[%s]" % want), (typed, want, got))
-        for typed, want in (("run --from popl", "poplars"), ("run --from poplars/9", "poplars/9"),
+        for typed, want in (("run --from so", "solo"), ("run --from solo/", "solo/7"),
                             ("run --from ports -- /bin/mkfif", "/bin/mkfifo")):
             got = bash.complete("tenure -p %d %s" % (self.server.port, typed))
             self.assertTrue(got.endswith("[%s]" % want), (typed, want, got))
