@@ -2,6 +2,9 @@
 #
 #   cmake -DOUT=web_files.c -DFILES="web/index.html;web/app.js" -P tools/embed.cmake
 #
+# Lines of scripts that are comments only are left out: browsers need not load them. So no such line may be inside a
+# template literal.
+#
 # The ETag is a hash of the content, so it changes when the content does and never otherwise.
 set(type_html "text/html; charset=utf-8")
 set(type_css "text/css; charset=utf-8")
@@ -18,8 +21,13 @@ foreach(path IN LISTS FILES)
     if(NOT DEFINED type_${extension})
         message(FATAL_ERROR "${path}: what is the media type of .${extension}?")
     endif()
-    file(READ ${path} hex HEX)
-    file(SHA256 ${path} hash)
+    file(READ ${path} content)
+    if(extension STREQUAL "js")
+        string(REGEX REPLACE "\n[ \t]*//[^\n]*" "" content "\n${content}")
+        string(SUBSTRING "${content}" 1 -1 content)
+    endif()
+    string(HEX "${content}" hex)
+    string(SHA256 hash "${content}")
     string(SUBSTRING ${hash} 0 16 tag)
     string(REGEX REPLACE "(................................)" "\\1\n" hex "${hex}")
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 
-from harness import PATIENCE
+from harness import PATIENCE, Case, until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -112,3 +112,54 @@ class Browser:
         os.close(self.to)
         os.close(self.of)
         shutil.rmtree(self.home, ignore_errors=True)
+
+
+class PageCase(Case):
+    """A server, and its page in a browser."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        assert CHROMIUM, "Chromium is not installed: tools/deps.sh test"
+        cls.browser = Browser()
+
+    def tearDown(self):
+        """No exception, no error on the console, no violation of the policy."""
+        complaints, self.browser.complaints = self.browser.complaints, []
+        self.assertEqual(complaints, [])
+
+    def click(self, selector):
+        self.browser.value("document.querySelector(%s).click()" % json.dumps(selector))
+
+    def fill(self, selector, text):
+        self.browser.value("(() => { const e = document.querySelector(%s); e.value = %s;"
+                           "e.dispatchEvent(new Event('input')); e.dispatchEvent(new Event('change')); })()"
+                           % (json.dumps(selector), json.dumps(text)))
+
+    def press(self, text):
+        """Presses the button with this text."""
+        find = "[...document.querySelectorAll('main button')].find(b => b.textContent === %s)" % json.dumps(text)
+        until(lambda: self.browser.value("Boolean(%s)" % find), "a button " + text)
+        self.browser.value(find + ".click()")
+
+    def lease_of(self, target):
+        lease = self.do("LEASE", target)
+        return dict(zip(lease[::2], lease[1::2]))["lease"]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        super().tearDownClass()
+
+    def show(self, view):
+        """Loads the page afresh, without the state of an earlier test."""
+        self.browser.go("about:blank")
+        self.browser.go("http://127.0.0.1:%d/%s" % (self.server.http_port, view))
+
+    def refresh(self):
+        """The page asks the server now, as one that becomes visible does: the regular time is two seconds."""
+        self.browser.value("document.dispatchEvent(new Event('visibilitychange'))")
+
+    def see(self, selector, text):
+        until(lambda: text in self.browser.text(selector),
+              "%r in %s: %r" % (text, selector, self.browser.text(selector)))

@@ -11,7 +11,7 @@ import unittest
 
 import redis
 
-from browser import CHROMIUM, Browser
+from browser import PageCase
 from harness import BUILD, Case, PATIENCE, Server, text_of, until
 
 SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
@@ -20,6 +20,13 @@ KINDS = {"html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf
 FILES = {"/" if name == "index.html" else "/" + name: (name, KINDS[name.rsplit(".", 1)[1]])
          for name in sorted(os.listdir(os.path.join(SOURCE, "web")))}
 HOSTILE = "<img src=x onerror=window.hacked=1>"
+COMMENT = re.compile(r"^[ \t]*//.*\n", re.MULTILINE)
+
+
+def served(name):
+    """A file of the page as the server has it: a line of a script that is only a comment is left out."""
+    text = text_of(os.path.join(SOURCE, "web", name))
+    return COMMENT.sub("", text) if name.endswith(".js") else text
 
 
 def get(server, path, method="GET", **headers):
@@ -38,15 +45,14 @@ class Files(Case):
             response, body = get(self.server, path)
             self.assertEqual(response.status, 200, path)
             self.assertEqual(response.getheader("Content-Type"), kind)
-            self.assertEqual(body.decode(), text_of(os.path.join(SOURCE, "web", name)))
+            self.assertEqual(body.decode(), served(name))
             self.assertEqual(response.getheader("X-Content-Type-Options"), "nosniff")
             policy = response.getheader("Content-Security-Policy")
             self.assertTrue(policy.startswith("default-src 'none'; script-src 'self';"), policy)
             self.assertNotIn("unsafe", policy)
 
     def test_it_stays_small(self):
-        self.assertLess(sum(os.path.getsize(os.path.join(SOURCE, "web", name)) for name, _ in FILES.values()),
-                        150 * 1024)
+        self.assertLess(sum(len(get(self.server, path)[1]) for path in FILES), 150 * 1024)
 
     def test_what_the_browser_has_is_not_sent_again(self):
         for path in FILES:
@@ -84,6 +90,14 @@ class Source(unittest.TestCase):
                      "createContextualFragment"):
             self.assertNotIn(word, script)
 
+    def test_a_line_that_begins_with_two_slashes_is_a_comment(self):
+        """Such lines are not served. A template literal or a comment of several lines could contain one."""
+        for name, _ in FILES.values():
+            for line in text_of(os.path.join(SOURCE, "web", name)).splitlines() if name.endswith(".js") else ():
+                if not COMMENT.match(line + "\n"):
+                    self.assertEqual(line.count("`") % 2, 0, name + ": " + line)
+                    self.assertNotIn("/*", line.replace("/*/", ""), name)
+
     def test_nothing_is_loaded_from_elsewhere(self):
         for name, _ in FILES.values():
             text = text_of(os.path.join(SOURCE, "web", name))
@@ -103,54 +117,7 @@ class Source(unittest.TestCase):
         self.assertEqual(re.findall(r'"([a-z]+\.[a-z_]+)"', listed), kinds)
 
 
-class Page(Case):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        assert CHROMIUM, "Chromium is not installed: tools/deps.sh test"
-        cls.browser = Browser()
-
-    def tearDown(self):
-        """No exception, no error on the console, no violation of the policy."""
-        complaints, self.browser.complaints = self.browser.complaints, []
-        self.assertEqual(complaints, [])
-
-    def click(self, selector):
-        self.browser.value("document.querySelector(%s).click()" % json.dumps(selector))
-
-    def fill(self, selector, text):
-        self.browser.value("(() => { const e = document.querySelector(%s); e.value = %s;"
-                           "e.dispatchEvent(new Event('input')); e.dispatchEvent(new Event('change')); })()"
-                           % (json.dumps(selector), json.dumps(text)))
-
-    def press(self, text):
-        """Presses the button with this text."""
-        find = "[...document.querySelectorAll('main button')].find(b => b.textContent === %s)" % json.dumps(text)
-        until(lambda: self.browser.value("Boolean(%s)" % find), "a button " + text)
-        self.browser.value(find + ".click()")
-
-    def lease_of(self, target):
-        lease = self.do("LEASE", target)
-        return dict(zip(lease[::2], lease[1::2]))["lease"]
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-        super().tearDownClass()
-
-    def show(self, view):
-        """Loads the page afresh, without the state of an earlier test."""
-        self.browser.go("about:blank")
-        self.browser.go("http://127.0.0.1:%d/%s" % (self.server.http_port, view))
-
-    def refresh(self):
-        """The page asks the server now, as one that becomes visible does: the regular time is two seconds."""
-        self.browser.value("document.dispatchEvent(new Event('visibilitychange'))")
-
-    def see(self, selector, text):
-        until(lambda: text in self.browser.text(selector),
-              "%r in %s: %r" % (text, selector, self.browser.text(selector)))
-
+class Page(PageCase):
     def test_a_newcomer_is_told_what_to_type_and_then_sees_it(self):
         server = Server()
         self.addCleanup(server.remove)
