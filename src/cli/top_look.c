@@ -481,19 +481,46 @@ static void take_event(struct top *top, uint32_t node) {
     cli_text_free(&text);
 }
 
-/* The first look goes back a few positions from the newest; the next ones go on from there. */
-static enum cli_link look_events(struct top *top, uint64_t timeout_ms) {
-    const struct cli_reader *reader = &top->client.reader;
+/* Asks for the events after the last one that was taken. */
+static enum cli_link ask_events(struct top *top, uint64_t timeout_ms) {
     char id[CLI_EVENT_ID_TEXT];
     const char *const words[] = {"EVENTS", "COUNT", "100", "AFTER", id};
-    if (!top->placed) {
-        uint64_t lsn = top->now->figures[TOP_LSN];
-        top->after = (struct cli_event_id){.lsn = lsn > TOP_EVENTS ? lsn - TOP_EVENTS : 0};
-        top->placed = true;
-    }
     cli_event_id_format(top->after, id);
     enum cli_link link = ask(top, words, top->after.lsn > 0 ? 5 : 3, timeout_ms);
     top->has_events = link == CLI_LINK_OK && !is_refused(top);
+    return link;
+}
+
+static void place_before(struct top *top, uint64_t lsn) {
+    top->after = (struct cli_event_id){.lsn = lsn > TOP_EVENTS ? lsn - TOP_EVENTS : 0};
+}
+
+/* There are more events than are shown: goes on from a few positions before the newest one. */
+static bool is_behind(struct top *top) {
+    const struct cli_reader *reader = &top->client.reader;
+    uint32_t more = cli_node_find(reader, 0, "more");
+    uint32_t newest = cli_node_find(reader, 0, "newest");
+    struct cli_event_id id = {.lsn = 0};
+    if (more == 0 || newest == 0 || !cli_node_is(reader, more, "t") ||
+        !cli_event_id_parse(cli_node_text(reader, newest), &id) ||
+        id.lsn <= top->after.lsn + TOP_EVENTS) {
+        return false;
+    }
+    place_before(top, id.lsn);
+    return true;
+}
+
+/* The first look goes back a few positions from the newest; the next ones go on from there. */
+static enum cli_link look_events(struct top *top, uint64_t timeout_ms) {
+    const struct cli_reader *reader = &top->client.reader;
+    if (!top->placed) {
+        place_before(top, top->now->figures[TOP_LSN]);
+        top->placed = true;
+    }
+    enum cli_link link = ask_events(top, timeout_ms);
+    if (top->has_events && is_behind(top)) {
+        link = ask_events(top, timeout_ms);
+    }
     if (top->has_events) {
         uint32_t list = cli_node_find(reader, 0, "events");
         uint32_t next = cli_node_find(reader, 0, "next");

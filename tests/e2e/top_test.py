@@ -325,6 +325,23 @@ class Across(Case):
         self.assertEqual(top.quit(), 0)
 
 
+class Flooded(Case):
+    def test_the_newest_events_are_shown_whatever_came_before(self):
+        self.do("POOL", "CREATE", "flooded", "RANGE", 1, 5000)
+        top = Top(self.server.port)
+        self.addCleanup(top.process.kill)
+        top.see_text("pool.created")
+        pipe = self.r.pipeline(transaction=False)
+        for i in range(4000):
+            pipe.execute_command("ALLOC", "flooded", "holder-%d" % i)
+        pipe.execute()
+        self.do("ALLOC", "flooded", "the-newest")
+        before = top.screen.frames
+        top.see_text("the-newest")
+        self.assertLess(top.screen.frames - before, 15)  # not one frame for each 100 events
+        self.assertEqual(top.quit(), 0)
+
+
 class Hung(Case):
     def test_keys_and_signals_work_while_the_server_hangs(self):
         tops = [Top(self.server.port, "--timeout", "1h") for _ in range(2)]
