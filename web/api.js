@@ -4,12 +4,16 @@ import {$, setText} from "./show.js";
 const CREDENTIALS = "tenure-credentials"; // in the storage of this tab, which is deleted with the tab
 const RANKS = ["none", "reader", "holder", "operator", "admin"];
 
+const CERTIFIED = location.protocol === "https:" ? "same-origin" : "omit";
+const ROLE_MS = 60000; // until the role is asked for again: it may have changed
+
 const PATIENCE_MS = 15000; // for an answer
 const SLOW_MS = 4000; // then the page says so
 const SILENCE_MS = 40000; // of a stream, which sends something every 15 seconds
 
 let away = false;
 let me = null; // the reply of WHOAMI; null: not asked yet
+let meAt = 0; // when it was asked; 0: ask again
 let onRefused = () => {};
 
 // Called when the server requires a user and a secret, or refuses the given ones.
@@ -82,15 +86,15 @@ export async function ownerPage() {
   return known ? origin + (origin.endsWith("/") ? "" : "/") + location.hash : null;
 }
 
-// Sends a request without the browser's own credentials: its dialog would hide ours. A refusal of credentials
-// that have been replaced meanwhile is ignored.
+// Without TLS a request has none of the browser's own credentials. With TLS they include its certificate, which the
+// server may require. A refusal of credentials that have been replaced meanwhile is ignored.
 async function ask(path, options) {
   const sentAs = sessionStorage.getItem(CREDENTIALS);
   let response;
-  const why = "The server does not answer; what is shown may be old.";
+  const why = "The server does not answer; what is shown may be old. If its process has ended, see its log: a failed disk stops it.";
   const slow = setTimeout(() => setAway(true, why), SLOW_MS);
   try {
-    response = await fetch(path, {credentials: "omit", cache: "no-store", redirect: "manual",
+    response = await fetch(path, {credentials: CERTIFIED, cache: "no-store", redirect: "manual",
       signal: AbortSignal.timeout(PATIENCE_MS), ...options});
   } catch (error) {
     if (error.name !== "AbortError") {
@@ -106,6 +110,9 @@ async function ask(path, options) {
   }
   if (!response.ok) {
     const error = await problemOf(response);
+    if (response.status === 403) {
+      meAt = 0;
+    }
     if (response.status === 401 && sentAs === sessionStorage.getItem(CREDENTIALS)) {
       onRefused(error);
     }
@@ -146,7 +153,8 @@ export async function send(method, path, body, key) {
   return response.json();
 }
 
-// Server-sent events. Calls seen(kind, data) for each event; returns when the stream has ended or is silent.
+// Server-sent events. Calls seen({event, id, data}) for each, whose data is JSON that is not parsed yet: of a flood
+// only the last ones are drawn. Returns when the stream has ended or is silent.
 export async function listen(path, control, opened, seen) {
   let quiet = setTimeout(() => control.abort(), SILENCE_MS);
   try {
@@ -178,7 +186,7 @@ async function listenTo(path, signal, opened, seen, heard) {
         return [line.slice(0, colon), line.slice(colon + 2)];
       }));
       if (fields.data !== undefined) {
-        seen(fields.event, JSON.parse(fields.data));
+        seen(fields);
       }
     }
   }
@@ -186,12 +194,19 @@ async function listenTo(path, signal, opened, seen, heard) {
 
 // ---- The current user ----
 
-// {name, role}; asked again until the server has answered.
+// {name, role}; asked again until the server has answered, after a refusal, and each minute.
 export async function whoAmI() {
-  if (me === null) {
+  const now = Date.now();
+  if (me === null || now - meAt > ROLE_MS) {
     me = await get("/v1/whoami");
+    meAt = now;
   }
   return me;
+}
+
+// The name to log in with; "": nobody has logged in here.
+export function loginName() {
+  return loggedIn() && me !== null ? me.name || "" : "";
 }
 
 // Administrators define programs; who has no name may not.

@@ -57,6 +57,7 @@ function route() {
   }
   $("view-events").hidden = view !== "events" && view !== "pools";
   $("main").classList.toggle("split", view === "pools");
+  $("t-events").ariaLevel = view === "events" ? "1" : "2"; // beside the pools it is not the first
   mark();
   for (const [each, before] of Object.entries(TITLES)) {
     setText($("t-" + each), view === each ? before + of + (view === "value" ? "/" + value : "") : "");
@@ -70,7 +71,7 @@ function route() {
     box.dataset.key = "";
     box.replaceChildren();
   }
-  for (const note of ["lease-note", "value-note", "holder-note", "sensor-why", "pool-why", "sensor-rules-note"]) {
+  for (const note of ["lease-note", "value-note", "holder-note", "sensor-why", "pool-why", "sensor-rules-note", "view-note"]) {
     setText($(note), "");
   }
   if (view === "events" || view === "pools") {
@@ -112,11 +113,12 @@ function search(event) {
 
 // ---- Refreshing ----
 
-function failed(error) {
+const NOTES = {pool: "pool-why", sensors: "sensors-note", value: "value-note", holder: "holder-note", sensor: "sensor-why",
+  lease: "lease-note", find: "find-note"};
+
+function failed(error, note = NOTES[view] || "view-note") {
   if (error.status !== undefined) {
-    const notes = {pool: "pool-why", sensors: "sensors-note", value: "value-note", holder: "holder-note",
-      sensor: "sensor-why", lease: "lease-note"};
-    setText($(notes[view] || "find-note"), error.message);
+    setText($(note), error.message + (error.status === 503 ? " – what is shown may be old." : ""));
   } else if (!/fetch|network/i.test(error.message) && !["AbortError", "TimeoutError", "SyntaxError"].includes(error.name)) {
     console.error(error); // an error in this page
   }
@@ -146,11 +148,11 @@ async function refresh() {
   const before = location.hash;
   const still = () => location.hash === before;
   const show = SHOW[view] || (() => []);
-  for (const result of await Promise.allSettled([showHealth(), showMe(), ...show(still)])) {
-    if (result.status === "rejected") {
-      failed(result.reason);
-    }
+  const results = await Promise.allSettled([showHealth(), showMe(), ...show(still)]);
+  if (results.every(({status}) => status === "fulfilled")) {
+    setText($("view-note"), "");
   }
+  results.forEach((result, i) => result.status === "rejected" && failed(result.reason, i < 2 ? "view-note" : undefined));
   refreshing = false;
   document.body.dataset.refreshed = String(Number(document.body.dataset.refreshed || 0) + 1);
   if (again) {

@@ -10,6 +10,8 @@ const LIFE_STEP = 2000; // log positions that the first search goes back; each l
 const LIFE_LINES = 100; // and as many more at each request
 const PAGES = 40; // pages of other searches
 const RETRY_MS = 3000;
+const DRAW_MS = 250; // between two drawings of what has arrived
+const HIDDEN_MS = 60000; // a page that was hidden for longer begins with the newest events again
 const KINDS = ["lease.reserved", "lease.active", "lease.returned", "lease.offline", "lease.rekeyed",
   "lease.revoking", "lease.released", "lease.expired", "lease.revoked", "value.cooled",
   "pool.created", "pool.altered", "pool.dropped", "pool.added", "pool.removed",
@@ -22,7 +24,10 @@ const ENDS = new Set(["lease.offline", "lease.revoking", "lease.expired", "lease
 
 let stream = null; // controls the open connection
 let paused = false;
-let last = null; // the id of the last event shown: from there a pause ends
+let last = null; // the id of the last event that has arrived: from there a pause ends
+let coming = []; // events that have arrived and are not drawn yet, the oldest first
+let drawing = null; // the timer that draws them
+let hiddenAt = null; // since when the page is hidden
 let shown = []; // newest first, for export
 
 // What the supervisor says about a run.
@@ -59,12 +64,34 @@ function eventAdd(line, event) {
   list.prepend(line);
   if (event) {
     shown.unshift(event);
-    last = event.id;
   }
   while (list.children.length > EVENTS_KEPT) {
     list.lastChild.remove();
   }
   shown.length = Math.min(shown.length, EVENTS_KEPT);
+}
+
+function eventsDraw() {
+  clearTimeout(drawing);
+  drawing = null;
+  for (const {event: kind, data} of coming.splice(0)) {
+    if (kind === "lost") {
+      eventAdd(element("li", "dim", "Some events were missed: they are no longer kept."));
+    } else {
+      const event = JSON.parse(data);
+      eventAdd(eventLine(kind, event), event);
+    }
+  }
+}
+
+// Those that would be pushed out of the list at once are not even parsed.
+function eventCame(fields) {
+  last = fields.id || last;
+  coming.push(fields);
+  if (coming.length > EVENTS_KEPT) {
+    coming.shift();
+  }
+  drawing = drawing || setTimeout(eventsDraw, DRAW_MS);
 }
 
 // ---- Filters ----
@@ -148,6 +175,7 @@ export function eventsStop() {
     stream.abort();
     stream = null;
   }
+  eventsDraw();
 }
 
 function pauseSet(now) {
@@ -157,19 +185,27 @@ function pauseSet(now) {
 }
 
 export async function eventsOpen() {
+  coming = [];
   eventsStop();
   last = null;
   pauseSet(false); // another view of the past: what it shows is looked up once
   await eventsGoOn();
 }
 
-// The page is hidden or visible again: events of the time in between are shown, too.
-export function eventsShow() {
+// The page is hidden or visible again: events of a short time in between are shown, too.
+export async function eventsShow() {
   eventsStop();
-  eventsGoOn();
+  const since = hiddenAt === null ? Date.now() : hiddenAt;
+  hiddenAt = document.hidden ? since : null;
+  const left = !document.hidden && !paused && Date.now() - since > HIDDEN_MS;
+  if (left) {
+    last = null;
+  }
+  await eventsGoOn(left && "This page was hidden since " + moment(since) + ": for older events jump to their time.");
 }
 
-async function eventsGoOn() {
+// `note`: the end of the list when it begins with the newest again.
+async function eventsGoOn(note) {
   if (paused || document.hidden) {
     return;
   }
@@ -183,6 +219,9 @@ async function eventsGoOn() {
       }
       $("events").replaceChildren();
       shown = [];
+      if (note) {
+        eventAdd(element("li", "dim", note));
+      }
       events.forEach((event) => eventAdd(eventLine(event.kind, event), event));
       last = next;
     }
@@ -193,7 +232,7 @@ async function eventsGoOn() {
       setText($("event-note"), error.status === undefined ? "disconnected, retrying" : error.message);
     }
   }
-  if (mine === turn && !paused) {
+  if (mine === turn && !paused && !$("login").open) {
     setTimeout(() => mine === turn && eventsGoOn(), RETRY_MS);
   }
 }
@@ -201,14 +240,9 @@ async function eventsGoOn() {
 async function eventsListen(filter, mine) {
   const query = new URLSearchParams({...filter, after: last});
   stream = new AbortController();
-  await listen("/v1/events?" + query, stream, () => setText($("event-note"), "live"), (kind, event) => {
-    if (mine !== turn) {
-      return;
-    }
-    if (kind === "lost") {
-      eventAdd(element("li", "dim", "Some events were missed: they are no longer kept."));
-    } else {
-      eventAdd(eventLine(kind, event), event);
+  await listen("/v1/events?" + query, stream, () => setText($("event-note"), "live"), (fields) => {
+    if (mine === turn) {
+      eventCame(fields);
     }
   });
 }

@@ -8,22 +8,19 @@ export async function showMe() {
   $("log-out").hidden = !loggedIn();
 }
 
-// Removes what the previous user has seen: the next user may not see it.
-function forget() {
-  for (const list of document.querySelectorAll("main tbody, main ol, main ul, main dl.facts, main .leases, main .act")) {
-    list.replaceChildren();
-    delete list.dataset.key;
-  }
-}
+const ENDED = "tenure-ended"; // why the page was loaded again: for the log-in
+let ended = null;
 
+// Loads the page again, once, so that nothing remains of what the user before has seen.
 function refused() {
-  if (loggedIn()) {
+  if (ended === null && (loggedIn() || Number(document.body.dataset.refreshed) > 0)) {
+    ended = loggedIn() ? "Wrong name or secret, or the user is no more." : "";
+    sessionStorage.setItem(ENDED, ended);
     logOut();
-    setText($("login-note"), "Wrong name or secret, or the user is no more.");
-  }
-  forget();
-  document.body.classList.add("stranger"); // until the page is loaded again
-  if (!$("login").open) {
+    location.reload();
+  } else if (!$("login").open) {
+    document.body.classList.add("stranger"); // until the page is loaded again
+    setText($("login-note"), ended || "");
     $("login").showModal();
   }
 }
@@ -37,6 +34,8 @@ function submit(event) {
 }
 
 export function loginStart() {
+  ended = sessionStorage.getItem(ENDED);
+  sessionStorage.removeItem(ENDED);
   whenRefused(refused);
   $("login-form").addEventListener("submit", submit);
   $("log-out").addEventListener("click", () => {

@@ -48,7 +48,9 @@ void http_answer_refusal(struct http_exchange *exchange, enum tn_result code, co
     protocol_render_refusal(&w, code, detail);
     http_answer(exchange, (unsigned)tn_result_http(code), "application/problem+json", text,
                 w.out.len);
-    if (code == TN_R_NOAUTH) {
+    /* The page has its own log-in, and the browser's dialog for this header would cover it. */
+    const char *fetched = http_header_in(exchange, "Sec-Fetch-Dest");
+    if (code == TN_R_NOAUTH && (fetched == NULL || strcmp(fetched, "empty") != 0)) {
         http_header_out(exchange, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
                         "Basic realm=\"tenure\", charset=\"UTF-8\"");
     }
