@@ -1,5 +1,5 @@
 // Actions: a dialog that describes the action and shows the equivalent command, then the result.
-import {mayDo, send} from "./api.js";
+import {loginName, mayDo, send} from "./api.js";
 import {$, element, link, plain, setText} from "./show.js";
 
 let action = null; // the action that the dialog asks about
@@ -25,7 +25,8 @@ export function shell(words) {
 }
 
 function curlOf({method, path, body}) {
-  const words = ["curl", "-X", method, location.origin + path];
+  const name = loginName();
+  const words = ["curl", ...(name ? ["-u", name] : []), "-X", method, location.origin + path];
   return shell(body === undefined ? words : [...words, "--json", JSON.stringify(body)]);
 }
 
@@ -162,7 +163,14 @@ export function button(text, role, wanted) {
   const e = element("button", "", text);
   e.type = "button";
   e.wanted = wanted;
-  e.addEventListener("click", () => act(e.wanted()));
+  e.addEventListener("click", async () => {
+    const of = location.hash;
+    const asked = e.wanted(); // some ask the server first
+    const found = asked instanceof Promise ? await asked : asked;
+    if (of === location.hash && !document.querySelector("dialog[open]")) {
+      act(found);
+    }
+  });
   return e;
 }
 

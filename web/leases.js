@@ -10,6 +10,7 @@ const LEASES_MOST = 1000; // that a page may have
 const MEMBERS = 256; // values of a lease that are links
 const HELD = STATES.slice(0, 4);
 const ROW_VALUES = 6; // the same, in a table
+const MINUTE_MS = 60000; // between two samples of a history, which has those of a day
 
 // Links to the first values, and how many more there are.
 function valueLinks(lease, most) {
@@ -131,6 +132,21 @@ async function lengthOf(lease) {
       + (most > 0 && ttl === most ? ", and its longest is this." : ".");
 }
 
+let rated = {key: "", value: null};
+
+// Newcomers an hour at that moment; null: there is no sample of it, because it is long ago, or the server has
+// started since then.
+async function rateAt(pool, id, at) {
+  const ago = Date.now() - at;
+  const key = id + " " + at;
+  if (rated.key !== key && ago < 1440 * MINUTE_MS) {
+    const history = await tryGet(pathOf("pools", pool, "history") + "?count=" + (Math.ceil(Math.max(ago, 0) / MINUTE_MS) + 2));
+    const i = history === null ? -1 : history.time.findIndex((time) => Math.abs(Number(time) - at) <= MINUTE_MS);
+    rated = {key: i >= 0 || ago > 2 * MINUTE_MS ? key : "", value: i >= 0 ? history.rate_per_hour[i] : null};
+  }
+  return rated.key === key ? rated.value : null;
+}
+
 // A sticky pool keeps a value for a holder that is offline, for less time when many newcomers arrive.
 async function stickyLength(lease, pool, base) {
   const whole = "The pool keeps a value for " + duration(base) + " after its holder has left";
@@ -139,11 +155,10 @@ async function stickyLength(lease, pool, base) {
   if (lease.deadline === null || kept >= base - 1) {
     return whole + ".";
   }
-  const history = await tryGet(pathOf("pools", pool.pool, "history"));
-  const i = history === null ? -1 : history.time.findIndex((time) => Number(time) >= at - 60000);
+  const arrived = await rateAt(pool.pool, lease.lease, at);
   const limit = pool.options.high_rate_threshold_per_hour;
   return duration(kept) + " instead of " + duration(base) + ": many newcomers arrived when its holder was last seen"
-    + (i >= 0 ? ", " + Number(history.rate_per_hour[i]).toFixed(0) + " an hour" : "")
+    + (arrived === null ? "" : ", " + Number(arrived).toFixed(0) + " an hour")
     + (limit ? "; from " + limit + " an hour on the pool keeps values for a shorter time." : ".");
 }
 
@@ -255,6 +270,22 @@ export async function showValue(pool, value, still) {
 
 let holderPages = 1;
 
+function leasesWords(n, whole) {
+  return whole ? count(n) + " live " + (n === 1 ? "lease" : "leases") : "more than " + count(n) + " live leases";
+}
+
+// Counts those that are not shown, too, up to a limit.
+async function disownAsked(holder) {
+  let n = 0;
+  let cursor = "0";
+  do {
+    const page = await leasePage(new URLSearchParams({holder}), cursor, LEASES_MOST);
+    n += page.leases.length;
+    cursor = page.cursor;
+  } while (cursor !== "0" && n < LEASES_MOST);
+  return disownHolder(holder, leasesWords(n, cursor === "0"));
+}
+
 export function moreOfHolder() {
   holderPages++;
 }
@@ -270,10 +301,11 @@ export async function showHolder(holder, still) {
   leaseTable($("view-holder").querySelector(".leases"), page.leases);
   $("holder-more").hidden = whole || length >= LEASES_MOST;
   const values = page.leases.reduce((sum, lease) => sum + Number(lease.value_count || 0), 0);
-  const words = whole ? count(length) + " live " + (length === 1 ? "lease" : "leases") : "more than " + count(length) + " live leases";
+  const words = leasesWords(length, whole);
   setText($("holder-note"), length === 0 ? "It holds nothing now."
     : words + (whole ? " of " + count(values) + (values === 1 ? " value" : " values") : "") + ".");
-  buttons($("holder-act"), [length > 0 && mayUse("pools") && button("Disown …", "operator", () => disownHolder(holder, words))]);
+  buttons($("holder-act"), [length > 0 && mayUse("pools") && button("Disown …", "operator", () =>
+    whole ? disownHolder(holder, words) : disownAsked(holder).catch(() => disownHolder(holder, words)))]);
   showLife("holder-life", {holder}, still);
 }
 
