@@ -177,7 +177,8 @@ export function chartShow(box, chart) {
   const sums = chart.times.map((time, i) => chart.series.reduce((sum, series) => chart.stacked
     ? sum + series.values[i] : Math.max(sum, series.values[i]), 0));
   const most = Math.max(...sums, 2); // counts have no halves
-  const top = chart.limit >= most ? chart.limit : roundUp(most); // a full pool is full to the top
+  // A full pool is full to the top; a tenth of it or less would be a line at the bottom.
+  const top = chart.limit >= most && most * 10 > chart.limit ? chart.limit : roundUp(most);
   const scale = {
     top,
     width,

@@ -10,7 +10,7 @@ import {$, STATES, count, duration, element, legend, legendOf, link, rate, setTe
 
 const POOLS_PAGE = 100;
 const LOADED_MOST = 1000;
-const SCOPES_MOST = 100; // scopes shown of one template
+const SCOPES_PAGE = 100; // scopes shown of one template, and as many more at each request
 const GROWTH_SECONDS = 180; // as the server's tenure_pool_exhaustion_seconds
 const KNOWN = 0.1; // of the average: after 20 seconds; less than that would raise false alarms
 const SPARK = 60; // samples
@@ -18,7 +18,7 @@ const SPARK_MS = 60000; // the server takes a sample each minute
 const SPARK_ASKED = 5; // histories requested at each refresh, so that many pools do not flood the server
 
 const pools = new Map(); // name -> the known facts, and the row if the pool is shown
-const opened = new Map(); // templates whose scopes are shown -> the names of the scopes
+const opened = new Map(); // templates whose scopes are shown -> {names, left, most} of the scopes
 let pages = 1;
 let matched = 0; // number of pools on the server that match
 let order = {by: "full", down: true};
@@ -117,11 +117,18 @@ function poolRow(name) {
   row.fold.hidden = true;
   row.fold.addEventListener("click", () => {
     if (!opened.delete(name)) {
-      opened.set(name, []);
+      opened.set(name, {names: [], left: 0, most: SCOPES_PAGE});
     }
     changed();
   });
   head.append(link(name, "pool", name));
+  row.more = head.appendChild(element("button", "more"));
+  row.more.type = "button";
+  row.more.hidden = true;
+  row.more.addEventListener("click", () => {
+    opened.get(name).most += SCOPES_PAGE;
+    changed();
+  });
   row.why = head.appendChild(element("div", "why"));
   row.bar = barMake();
   const barCell = element("td");
@@ -191,10 +198,10 @@ function serverSort() {
 // Rows at their place do not change; others are made, moved or removed.
 function arrange() {
   const under = isFiltered() ? new Map() : opened;
-  const scopes = new Set([...under.values()].flat());
+  const scopes = new Set([...under.values()].flatMap(({names}) => names));
   const tops = [...pools.values()].filter((known) => !scopes.has(known.pool.pool)).sort(compare);
   const wanted = tops.slice(0, pages * POOLS_PAGE).flatMap((known) =>
-    [known, ...(under.get(known.pool.pool) || []).map((name) => pools.get(name)).filter((scope) => scope).sort(compare)]);
+    [known, ...(under.get(known.pool.pool) || {names: []}).names.map((name) => pools.get(name)).filter((scope) => scope).sort(compare)]);
   const body = $("pools").tBodies[0];
   wanted.forEach((known, i) => {
     known.row = known.row || poolRow(known.pool.pool);
@@ -202,8 +209,12 @@ function arrange() {
     if (body.rows[i] !== known.row) {
       body.insertBefore(known.row, body.rows[i] || null);
     }
-    const {fold} = known.row;
+    const {fold, more} = known.row;
     const name = known.pool.pool;
+    const {left} = under.get(name) || {left: 0};
+    more.hidden = !(left > 0);
+    setText(more, left > 0 ? count(left) + " more scopes" : "");
+    more.disabled = left > 0 && under.get(name).most >= LOADED_MOST; // the filter finds them
     fold.hidden = isFiltered() || !(Number(known.pool.scopes) > 0);
     setText(fold, opened.has(name) ? "▾" : "▸");
     fold.setAttribute("aria-expanded", String(opened.has(name)));
@@ -293,8 +304,11 @@ async function poolsAsk() {
 // Requests the scopes of the opened templates.
 async function scopesAsk() {
   const lists = await Promise.all((isFiltered() ? [] : [...opened.keys()]).map(async (name) => {
-    const reply = await list({sort: "occupancy", count: SCOPES_MOST, match: name.replace(/[\\*?[\]]/g, "\\$&") + "@*"});
-    opened.set(name, reply.pools.map((pool) => pool.pool));
+    const open = opened.get(name);
+    const most = Math.min(open.most, LOADED_MOST);
+    const reply = await list({sort: "occupancy", count: most, match: name.replace(/[\\*?[\]]/g, "\\$&") + "@*"});
+    open.names = reply.pools.map((pool) => pool.pool);
+    open.left = Number(reply.matched) - reply.pools.length;
     return reply.pools;
   }));
   return lists.flat();
