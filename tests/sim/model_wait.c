@@ -387,6 +387,7 @@ bool model_wait_granted(struct model *m, const struct model_event *e) {
     m->c.fields = ttl_s != 0 ? KERNEL_F_TTL : 0;
     m->c.ttl_s = ttl_s;
     model_request_grant(m, &q, l);
+    l->renewed = true; /* the timer may still have the end of the wait */
     m->c = c;
     m->author = author;
     m->served += 1 + l->value_count;
