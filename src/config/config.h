@@ -126,7 +126,7 @@ enum config_type {
     X(CLUSTER_SECRET,    "cluster_secret_file", "cluster", TEXT,   "",               0, 4095, 0, "FILE", "a file with the secret that the nodes share, the same on all nodes, mode 0600") \
     X(SENSOR_FENCING,    "sensor_fencing",      "cluster", FENCING, "timed",         0, 0, 0, "KIND", "when a sensor that ran on a lost node is started elsewhere: timed (after sensor_fence_seconds) or proven (only when that node says that the run is dead)") \
     X(SENSOR_FENCE,      "sensor_fence_seconds", "cluster", SECONDS, "5",            0, 3600000, 0, "DURATION", "with sensor_fencing = timed: the time that a guardian may take to kill a run after its node has lost the log") \
-    X(READS,             "reads",               "cluster", CURRENCY, "local",        0, 0, 0, "KIND", "how the owner makes sure that what it reads is current: local (by its clock) or quorum (it also asks etcd, each time)") \
+    X(READS,             "reads",               "cluster", CURRENCY, "local",        0, 0, 0, "KIND", "how the owner makes sure that what it reads is current: local (by its clock) or quorum (it also asks etcd)") \
     X(STALE_MAX,         "stale_max",           "cluster", SECONDS, "10",            100, 3600000, 0, "DURATION", "the maximum age of the state that a standby shows to clients that sent READONLY") \
     X(CONFIRM_TIME_JUMP, "confirm_time_jump",   "",       FLAG,    "no",             0, 0, 0, "", "start even if the clock is ahead of the log by more than max_downtime_days") \
     X(OLDER_SNAPSHOT,    "use_older_snapshot",  "",       FLAG,    "no",             0, 0, 0, "", "recover from the previous snapshot instead of the newest one") \

@@ -56,6 +56,15 @@ bool engine_authority_confirms(const struct engine *engine, uint32_t lead) {
            engine_authority_lead(engine) == lead;
 }
 
+bool engine_is_to_confirm(const struct engine *engine) {
+    return engine->log->verbs->confirm != NULL;
+}
+
+bool engine_confirm(struct engine *engine) {
+    struct log *log = engine->log;
+    return log->verbs->confirm == NULL || log->verbs->confirm(log);
+}
+
 bool engine_authority_mark(struct kernel_lease_view *view, uint64_t clock_ms) {
     bool claims = view->state == KERNEL_RESERVED || view->state == KERNEL_ACTIVE ||
                   view->state == KERNEL_OFFLINE;

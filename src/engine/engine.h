@@ -297,7 +297,9 @@ typedef bool engine_reader(void *ctx, const struct kernel *kernel, uint64_t cloc
  *            past its deadline is shown as OVERDUE, as everywhere
  *   STALE    like AS_IS, also while the engine follows: others may have changed what it shows. NOT_YET
  *            if nothing has been applied yet
- * Only the owner of the log may answer the first three: otherwise READONLY or MASTERDOWN. */
+ * Only the owner of the log may answer the first three: otherwise READONLY or MASTERDOWN. If the log is to be
+ * asked for that (engine_is_to_confirm), CURRENT does so; callers of NOWAIT and AS_IS do it themselves, for
+ * many reads at once: the answer counts for each read that was received before the question was asked. */
 enum engine_read_mode {
     ENGINE_READ_CURRENT,
     ENGINE_READ_NOWAIT,
@@ -309,6 +311,12 @@ enum engine_read_mode {
  * HALTED, READONLY, MASTERDOWN, CLOSED, or the result that refused the tick. */
 enum tn_result engine_read(struct engine *engine, enum engine_read_mode mode, engine_reader *reader,
                            void *ctx);
+
+/* Whether its owner's clock is not enough for the reads of this log (the log's verb `confirm`). */
+bool engine_is_to_confirm(const struct engine *engine);
+/* Whether this node owns the log at some moment during this call. May wait for half a second, so not from
+ * a callback. A look at the state that begins afterwards is not older than that moment. */
+bool engine_confirm(struct engine *engine);
 
 /* Waits up to a second until the command at `lsn` has been applied. OK, NOT_YET or HALTED. Inside a
  * callback it does not wait. */

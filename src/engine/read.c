@@ -73,7 +73,6 @@ static enum tn_result read_at_once(struct engine *engine, enum engine_read_mode 
     if (verdict != TN_R_OK) {
         return verdict;
     }
-    uint32_t lead = engine_authority_lead(engine);
     uint64_t asked_ms = engine_now(engine);
     bool timely = atomic_load(&engine->logged_ms) >= asked_ms;
     bool again = read_look(engine, reader, ctx, asked_ms, timely);
@@ -81,13 +80,7 @@ static enum tn_result read_at_once(struct engine *engine, enum engine_read_mode 
     if (verdict != TN_R_OK) {
         return verdict; /* the log was lost while the reader looked */
     }
-    if (again && mode == ENGINE_READ_NOWAIT) {
-        return TN_R_NOT_YET; /* the look after the tick is the one to confirm */
-    }
-    if (mode != ENGINE_READ_STALE && !engine_authority_confirms(engine, lead)) {
-        return TN_R_MASTERDOWN;
-    }
-    return TN_R_OK;
+    return again && mode == ENGINE_READ_NOWAIT ? TN_R_NOT_YET : TN_R_OK;
 }
 
 enum tn_result engine_wait_lsn(struct engine *engine, uint64_t lsn) {

@@ -9,7 +9,8 @@
  *   - The kernel judges as if the command were the next in the log, stamped now (kernel_judge). A
  *     deadline that the clock has passed and the log has not is not judged over: then the command is
  *     logged, and takes effect after the deadline.
- *   - The log is asked whether it is ours before the look and after it, as for a read.
+ *   - The log is asked whether it is ours before the look and after it, as for a read. Where its clock is not
+ *     enough for reads, nothing is refused here: appending asks other nodes as well, for many commands at once.
  *   - A log that other nodes follow may show them a batch before its owner has the answer. So an
  *     owner judges only while nothing is being committed.
  *   - The caller has no write under way: it would expect this command after that write. Only the caller
@@ -92,20 +93,17 @@ static bool refuse_hopes(const struct engine *engine, const struct kernel_comman
 bool engine_refuses(struct engine *engine, const struct kernel_command *command,
                     struct kernel_result *ret_result) {
     _Atomic uint8_t *place;
-    if (!kernel_judged(command) || !refuse_pays(engine, command, &place) ||
-        !kernel_command_whole(command) || engine_delivering(engine)) {
+    if (engine_is_to_confirm(engine) || !kernel_judged(command) ||
+        !refuse_pays(engine, command, &place) || !kernel_command_whole(command) ||
+        engine_delivering(engine)) {
         return false;
     }
     if (engine_authority_read(engine, ENGINE_READ_NOWAIT) != TN_R_OK) {
         return false;
     }
-    uint32_t lead = engine_authority_lead(engine);
     bool refused = refuse_look(engine, command, ret_result);
     if (refused && engine_authority_read(engine, ENGINE_READ_NOWAIT) != TN_R_OK) {
         return false; /* the log was lost meanwhile */
-    }
-    if (refused && !engine_authority_confirms(engine, lead)) {
-        return false;
     }
     refuse_learn(place, refused);
     if (refused && refuse_hopes(engine, command)) {

@@ -104,8 +104,8 @@ struct log_verbs {
     /* Whether this node certainly owns the log at this moment, from any thread. NULL: from lead on, always. */
     bool (*owned)(const struct log *log);
     /* Asks the nodes that share the log whether this node owned it at some moment during the call. For reads
-     * that must not rely on clocks. From any thread but the log's own; may wait for half a second. True at
-     * once if the log's user has not asked for that. NULL: the log relies on clocks, or has no other nodes. */
+     * that must not rely on clocks. From any thread but the log's own; may wait for half a second. NULL: the
+     * log or its user relies on clocks, or it has no other nodes. */
     bool (*confirm)(struct log *log);
     /* The boot time until which this node owns the log without a renewal; from any thread. 0: it does not
      * own it. NULL: it always does. */

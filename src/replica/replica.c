@@ -427,7 +427,6 @@ static const struct log_verbs replica_verbs = {
     .lead = replica_lead,
     .owned = replica_owned,
     .owned_until = replica_owned_until,
-    .confirm = replica_confirm,
     .succession = replica_succession,
     .note_get = replica_note_get,
     .note_put = replica_note_put,
@@ -576,8 +575,9 @@ static void options_complete(struct replica *r) {
     r->wake = -1;
     atomic_store(&r->config_digest, o->config_digest);
     r->begin.state = o->init ? BEGIN_LOOKING : BEGIN_CONTACT;
-    r->log =
-        (struct log){.verbs = &replica_verbs, .notice = o->notice, .notice_ctx = o->notice_ctx};
+    r->verbs = replica_verbs;
+    r->verbs.confirm = o->confirm_reads ? replica_confirm : NULL;
+    r->log = (struct log){.verbs = &r->verbs, .notice = o->notice, .notice_ctx = o->notice_ctx};
     r->store.verbs = &replica_store_verbs;
     if (o->boot_id != NULL) {
         memcpy(r->boot_id, o->boot_id, sizeof r->boot_id);

@@ -215,9 +215,6 @@ bool replica_confirm(struct log *log) {
                               .max = sizeof value};
     uint64_t before = 0;
     uint64_t after = 0;
-    if (!r->options.confirm_reads) {
-        return true;
-    }
     return lead_epoch(r, &before) && ask_wait(&ask, REPLICA_CALL_MS) == TN_OK &&
            replica_head_decode(tn_bytes_of(value, ask.len), &head) == TN_OK &&
            head.epoch == before && (head.flags & REPLICA_RESIGNED) == 0 && lead_epoch(r, &after) &&

@@ -167,6 +167,7 @@ struct replica_copy {
 
 struct replica {
     struct log log; /* first: what the engine holds */
+    struct log_verbs verbs;
     struct log_store store;
 
     /* Constant after opening. */

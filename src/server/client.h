@@ -40,6 +40,7 @@ struct server_client {
     uint64_t fence_until_ms; /* until when a read waits for a log position; 0: it does not wait */
     /* Until when a read waits for a late renewal of the ownership; 0: it does not wait. */
     uint64_t owned_until_ms;
+    uint64_t confirm_after;       /* questions of confirm.h that came before its requests */
     uint64_t tick_since_ms;       /* since when a read waits for a tick; 0: it does not wait */
     struct access_login login;    /* the user that it has logged in as */
     struct server_login *pending; /* a log-in that has not been compared yet */

@@ -10,6 +10,7 @@
 #include "server/answer.h"
 #include "server/buffers.h"
 #include "server/client.h"
+#include "server/confirm.h"
 #include "server/count.h"
 #include "server/dispatch.h"
 #include "server/fanout.h"
@@ -300,6 +301,7 @@ static void read_some(void *owner, const uint8_t *data, ssize_t count) {
     }
     connection->active_ms = uv_now(connection->client.owners->loop);
     connection->client.begun_ns = uv_hrtime();
+    server_confirm_arrived(&connection->client);
     connection->client.owners->counters->bytes_in += (uint64_t)count;
     if (connection->in_len > 0) {
         if (!in_append(connection, data, (size_t)count)) {

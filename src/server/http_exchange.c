@@ -10,6 +10,7 @@
 #include "protocol/render.h"
 #include "server/access.h"
 #include "server/client.h"
+#include "server/confirm.h"
 #include "server/count.h"
 #include "server/http_parts.h"
 #include "server/memory.h"
@@ -328,6 +329,7 @@ enum MHD_Result http_exchange_request(void *ctx, struct MHD_Connection *mhd, con
     }
     if (exchange->state == HTTP_RECEIVING) {
         exchange->client.begun_ns = uv_hrtime();
+        server_confirm_arrived(&exchange->client);
         serve(exchange);
         if (exchange->response == NULL && !exchange->broken) {
             exchange->state = HTTP_WORKING;

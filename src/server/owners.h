@@ -14,6 +14,7 @@ struct schedule;
 struct server_answers;
 struct server_backup;
 struct server_buffers;
+struct server_confirms;
 struct server_connections;
 struct server_counters;
 struct server_daemon;
@@ -59,6 +60,7 @@ struct server_owners {
     struct server_buffers *buffers;
     struct schedule *schedule;
     struct ticks *ticks;
+    struct server_confirms *confirms;
     struct server_pages *pages;
     struct server_slots *slots;
     struct server_writes *writes;

@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "protocol/render.h"
 #include "server/buffers.h"
+#include "server/confirm.h"
 #include "server/count.h"
 #include "server/memory.h"
 #include "server/owners.h"
@@ -471,6 +472,32 @@ static struct server_answer access_look(struct server_request *request) {
     return answer;
 }
 
+/* Whether the log is surely ours, for a read that says so. NOT_YET: the client waits. */
+static enum tn_result read_confirm(const struct server_request *request) {
+    bool asks = !request->stale && !protocol_command_has(request->row, PROTOCOL_ANYWHERE);
+    return asks ? server_confirm(request->client) : TN_R_OK;
+}
+
+/* Looks at the state for the answer. True: the client waits, and the request is tried again. */
+static bool read_look(struct server_request *request, struct server_answer *answer) {
+    answer->code = read_confirm(request);
+    if (answer->code != TN_R_OK) {
+        return answer->code == TN_R_NOT_YET || read_waits(request, answer->code);
+    }
+    *answer = access_look(request); /* it looks at the state, too: after the waits */
+    if (answer->code != TN_R_OK) {
+        return false;
+    }
+    request->how = request->stale ? ENGINE_READ_STALE : read_how(request->client);
+    answer->code = server_handlers[request->row->id].read(request);
+    if (read_waits(request, answer->code)) {
+        return true;
+    }
+    answer->lsn = tn_result_outcome(answer->code) == TN_COMMITTED ? request->lsn : 0;
+    answer->cursor = request->call.cursor;
+    return false;
+}
+
 void server_scan_end(struct server_client *client) {
     client->scan_cursor = 0;
     client->scan_steps = 0;
@@ -493,17 +520,8 @@ enum server_step server_read(struct server_request *request, struct server_answe
         schedule_wait_lsn(client, request->call.fence_lsn);
         return SERVER_WAIT;
     }
-    if (answer.code == TN_R_OK) {
-        answer = access_look(request); /* it looks at the state, too: after the wait for it */
-    }
-    if (answer.code == TN_R_OK) {
-        request->how = request->stale ? ENGINE_READ_STALE : read_how(client);
-        answer.code = server_handlers[row->id].read(request);
-        if (read_waits(request, answer.code)) {
-            return SERVER_WAIT;
-        }
-        answer.lsn = tn_result_outcome(answer.code) == TN_COMMITTED ? request->lsn : 0;
-        answer.cursor = request->call.cursor;
+    if (answer.code == TN_R_OK && read_look(request, &answer)) {
+        return SERVER_WAIT;
     }
     server_page_end(owners->pages, client);
     server_scan_end(client);

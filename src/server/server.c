@@ -12,6 +12,7 @@
 #include "server/answer.h"
 #include "server/backup_job.h"
 #include "server/buffers.h"
+#include "server/confirm.h"
 #include "server/connection.h"
 #include "server/count.h"
 #include "server/daemon.h"
@@ -67,6 +68,7 @@ struct server {
     struct server_buffers buffers;
     struct schedule schedule;
     struct ticks ticks;
+    struct server_confirms confirms;
     struct server_pages pages;
     struct server_slots slots;
     struct server_writes writes;
@@ -176,6 +178,7 @@ static void owners_connect(struct server *server) {
         .buffers = &server->buffers,
         .schedule = &server->schedule,
         .ticks = &server->ticks,
+        .confirms = &server->confirms,
         .pages = &server->pages,
         .slots = &server->slots,
         .writes = &server->writes,
@@ -250,6 +253,7 @@ static bool loop_make(struct server *server) {
     schedule_init(&server->schedule, loop, owners->engine,
                   &(struct schedule_hooks){.ctx = server, .turn = on_turn, .tried = on_ended});
     ticks_init(&server->ticks, owners, owners->engine);
+    server_confirms_init(&server->confirms, owners);
     (void)uv_prepare_init(loop, &server->before_wait);
     (void)uv_signal_init(loop, &server->sigterm);
     (void)uv_signal_init(loop, &server->sigint);

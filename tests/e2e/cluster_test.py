@@ -7,6 +7,7 @@ import signal
 import socket
 import tempfile
 import unittest
+import urllib.request
 
 import redis
 
@@ -194,6 +195,37 @@ class Reads(unittest.TestCase):
 
     def test_with_quorum_the_owner_asks_etcd_each_time(self):
         self.assertIn("MASTERDOWN", self.answer("--reads", "quorum"))
+
+    def questions(self, requests, prefix):
+        """How often etcd was asked while these requests, which are sent together, were answered."""
+        cluster = Cluster("a", "--reads", "quorum")
+        self.addCleanup(cluster.remove)
+        node = cluster.owner()
+        node.client().execute_command("POOL", "CREATE", "p", "RANGE", "1", "1", "LEASE", "3600")
+        lease(node.client(), "a")
+
+        def ranges():
+            with urllib.request.urlopen(cluster.etcd.client + "/metrics", timeout=PATIENCE) as reply:
+                return sum(int(line.rsplit(" ", 1)[1]) for line in reply.read().decode().splitlines()
+                           if line.startswith("grpc_server_started_total{") and 'grpc_method="Range"' in line)
+        before = ranges()
+        with socket.create_connection(("127.0.0.1", node.port), PATIENCE) as client, \
+                client.makefile("rb") as replies:
+            client.sendall(b"".join(requests))
+            for line in replies:
+                if line.startswith(prefix):
+                    requests = requests[1:]
+                if not requests:
+                    break
+        self.assertFalse(requests)
+        return ranges() - before
+
+    def test_with_quorum_reads_that_came_together_share_a_question(self):
+        self.assertIn(self.questions([b"POOL INFO q\r\n"] * 200, b"-POOL_NOTFOUND"), range(1, 100))
+
+    def test_with_quorum_a_refusal_needs_no_question(self):
+        alloc = b"*3\r\n$5\r\nALLOC\r\n$1\r\np\r\n$1\r\nb\r\n"
+        self.assertLess(self.questions([alloc] * 200, b"-EXHAUSTED"), 100)
 
 
 # Says who runs; a second one beside it would say so.
