@@ -21,6 +21,7 @@
 #include "server/event_fields.h"
 #include "server/fanout.h"
 #include "server/output.h"
+#include "server/users.h"
 
 #define TAIL_STEP 512u       /* events that the tail reads in one turn of the loop */
 #define BEHIND_STEP 256u     /* events that one subscriber reads in one step while it is behind */
@@ -174,7 +175,8 @@ static bool has_room(const struct saying *saying, struct server_subscriber *subs
     return !subscriber->skips;
 }
 
-/* Every user may learn that events were lost. */
+/* Every user may learn that events were lost. A user that was deleted before an event does not get it: users
+ * are looked at before each event, because a turn also reads those that are committed during it. */
 static bool is_allowed(const struct saying *saying, const struct server_connection *connection) {
     const struct access_user *user =
         access_user_of(saying->streams->access, &connection->client.login);
@@ -378,6 +380,7 @@ static bool tail_visit(void *ctx, const struct engine_event *event) {
     if (streams->unsent_bytes > STEP_BYTES || streams->looked > CHANNEL_STEP) {
         return false;
     }
+    server_users_look(streams->owners);
     if (streams->parted && engine_event_id_compare(streams->part, id) != 0) {
         event_end(streams, streams->part); /* the rest of the event is no longer retained */
     }
@@ -448,6 +451,7 @@ static bool behind_visit(void *ctx, const struct engine_event *event) {
     if (engine_event_id_compare(subscriber->part, id) != 0) {
         subscriber->part_done = 0; /* the rest of that event is no longer retained */
     }
+    server_users_look(streams->owners);
     bool full = server_output_waiting(subscriber->connection) >= SERVER_OUT_SOFT;
     if ((full && subscriber->part_done == 0) || streams->looked > CHANNEL_STEP) {
         return false;

@@ -89,12 +89,19 @@ static void render_lost(struct protocol_writer *w, struct engine_event_id oldest
 
 struct step {
     struct http_stream *stream;
-    const struct access_user *user;
     struct protocol_writer w;
     struct engine_events_span span;
     uint64_t values; /* bytes of the values in the events examined, at most */
     bool begun;
 };
+
+/* A user that was deleted before an event does not get it. A step also has events that are committed while it is
+ * made, so users are looked at before each. */
+static bool is_seen(const struct http_stream *stream, const struct engine_event *event) {
+    struct server_owners *owners = stream->owners;
+    server_users_look(owners);
+    return access_sees_event(access_user_of(owners->access, &stream->login), event);
+}
 
 static bool step_visit(void *ctx, const struct engine_event *event) {
     struct step *step = ctx;
@@ -107,7 +114,7 @@ static bool step_visit(void *ctx, const struct engine_event *event) {
         render_lost(&step->w, (struct engine_event_id){event->fact.lsn, event->fact.index});
     }
     step->begun = true;
-    if (server_event_passes(event, &step->stream->filter) && access_sees_event(step->user, event)) {
+    if (server_event_passes(event, &step->stream->filter) && is_seen(step->stream, event)) {
         render_event(&step->w, event);
         TN_ASSERT(!step->w.out.overflow);
     }
@@ -141,9 +148,7 @@ static bool keep(struct http_stream *stream, const void *bytes, size_t len) {
 /* Takes the next step. False: the stream cannot continue. */
 static bool fill(struct http_stream *stream) {
     struct server_owners *owners = stream->owners;
-    server_users_look(owners); /* a user that was deleted before an event does not get it */
     struct step step = {.stream = stream,
-                        .user = access_user_of(owners->access, &stream->login),
                         .w = {.out = tn_writer_of(owners->output->bytes, SERVER_OUT_BYTES),
                               .encoding = PROTOCOL_JSON}};
     TN_ASSERT(owners->output->len == 0);

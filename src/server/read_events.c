@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "protocol/render.h"
+#include "server/access.h"
+#include "server/client.h"
 #include "server/event_fields.h"
 #include "server/memory.h"
 #include "server/output.h"
@@ -13,13 +15,14 @@
 #include "server/reads.h"
 #include "server/schedule.h"
 #include "server/stream.h"
+#include "server/users.h"
 
 #define PAGE_BYTES (SERVER_REPLY_MAX - 4096u)
 
 struct server_page {
     struct server_owners *owners;
     struct server_event_filter filter; /* the following three are for the current step */
-    const struct access_user *user;
+    const struct server_client *client;
     struct server_search text;
     struct protocol_writer w; /* the rendered events, one after the other */
     uint32_t count, most, looked;
@@ -41,6 +44,13 @@ struct step {
     bool gap;     /* events are missing between the last step and this one */
 };
 
+/* A user that was deleted before an event does not get it: also one that is committed while the page is
+ * made. */
+static bool is_seen(const struct server_page *page, const struct engine_event *event) {
+    server_users_look(page->owners);
+    return access_sees_event(access_user_of(page->owners->access, &page->client->login), event);
+}
+
 static bool page_visit(void *ctx, const struct engine_event *event) {
     struct step *step = ctx;
     struct server_page *page = step->page;
@@ -52,7 +62,7 @@ static bool page_visit(void *ctx, const struct engine_event *event) {
     if (step->gap || step->no_room || step->left) {
         return false;
     }
-    if (server_event_passes(event, &page->filter) && access_sees_event(page->user, event)) {
+    if (server_event_passes(event, &page->filter) && is_seen(page, event)) {
         if (page->count == page->most || page->w.out.len > PAGE_BYTES - SERVER_EVENT_BYTES) {
             return false;
         }
@@ -158,7 +168,7 @@ enum tn_result read_events(struct server_request *request) {
                                                 .actor = call->select.actor,
                                                 .text = &page->text};
     server_search_set(&page->text, call->select.text);
-    page->user = request->user;
+    page->client = request->client;
     /* Before the step: all events up to here are visible. */
     engine_stats_read(owners->engine, &stats);
     /* An empty page would hide all events until the log reaches that id. The largest id requests none. */

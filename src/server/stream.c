@@ -158,7 +158,6 @@ bool server_event_is_foreign(const struct server_owners *owners, struct engine_e
 
 static void work_run(uv_idle_t *work) {
     struct server_streams *streams = work->data;
-    server_users_look(streams->owners); /* as news_run */
     if (streams->tail_more) {
         server_fanout_tail(streams);
     }
@@ -178,8 +177,7 @@ void server_streams_wake(struct server_streams *streams) {
 
 static void news_run(uv_async_t *news) {
     struct server_streams *streams = news->data;
-    /* A user that was deleted before an event does not get it. */
-    server_users_look(streams->owners);
+    server_users_look(streams->owners); /* metrics are for users as they are now */
     struct server_feed_item *item = feed_take(streams->feed);
     while (item != NULL) {
         struct server_feed_item *next = item->next;

@@ -139,6 +139,29 @@ class Users(World):
             pass
         until(lambda: waiting() == 0, "the line to be empty")
 
+    def test_events_that_are_committed_while_others_are_delivered_end_with_the_user(self):
+        """Many subscribers and many events at once: a turn of the server delivers what is committed during it."""
+        for turn in range(5):
+            self.add("leo")
+            heard = [self.named("leo").pubsub() for _ in range(20)]
+            for one in heard:
+                one.subscribe("events")
+                self.assertEqual(one.get_message(timeout=PATIENCE)["type"], "subscribe")
+            with self.boss.pipeline(transaction=False) as both:
+                for i in range(600):
+                    when = "after" if i > 200 else "before"
+                    both.execute_command("POOL", "CREATE", "%s-%d-%d" % (when, turn, i), "SET")
+                    if i == 200:
+                        both.execute_command("USER", "DELETE", "leo")
+                both.execute()
+            for one in heard:
+                got = []
+                with self.assertRaises((redis.ConnectionError, redis.ResponseError)):
+                    while True:
+                        message = one.get_message(timeout=PATIENCE)
+                        got += [message["data"]] if message else []
+                self.assertEqual([text for text in got if "after-" in text], [])
+
     def test_quotas(self):
         self.boss.execute_command("POOL", "CREATE", "many", "RANGE", 1, 100)
         self.add("max", "holder", "MAX_VALUES", 3)
