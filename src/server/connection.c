@@ -595,9 +595,21 @@ static bool node_follows(const struct server_connection *connection) {
     return standing.role == ENGINE_FOLLOWING;
 }
 
+static bool is_for_owner(const struct server_connection *connection,
+                         const struct protocol_command *row) {
+    return !connection->client.stale && !protocol_command_has(row, PROTOCOL_ANYWHERE);
+}
+
+void server_connection_asks(struct server_connection *connection,
+                            const struct protocol_command *row) {
+    if (TN_UNLIKELY(!connection->for_owner) && is_for_owner(connection, row)) {
+        connection->for_owner = !node_follows(connection);
+    }
+}
+
 bool server_connection_answers(struct server_connection *connection,
                                const struct protocol_command *row, enum tn_result code) {
-    bool as_owner = !connection->client.stale && !protocol_command_has(row, PROTOCOL_ANYWHERE);
+    bool as_owner = is_for_owner(connection, row);
     if (TN_LIKELY(code != TN_R_READONLY && code != TN_R_MASTERDOWN)) {
         connection->for_owner |= as_owner;
     } else if (as_owner && connection->for_owner && node_follows(connection)) {

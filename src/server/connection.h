@@ -38,7 +38,7 @@ struct server_connection {
 
     bool reading;
     bool served;    /* has been served a command that needs a log-in where users are defined */
-    bool for_owner; /* this node has served it a command as the owner of the log */
+    bool for_owner; /* this node has begun to serve it a command as the owner of the log */
     bool parted;    /* this node has lost the log: later answers are dropped; implies `leaving` */
     bool in_multi;  /* after a refused MULTI: refuses commands up to EXEC or DISCARD */
     bool leaving;   /* serves no more requests; closes when its replies are sent */
@@ -90,7 +90,10 @@ void server_connection_give(struct server_connection *connection, size_t bytes);
  * complete. */
 void server_connections_check(struct server_owners *owners);
 void server_connections_look(struct server_owners *owners);
-/* Called with the result of each command but those of the connection itself. False: the answer and all
+/* Called before each command but those of the connection itself. */
+void server_connection_asks(struct server_connection *connection,
+                            const struct protocol_command *row);
+/* Called with the result of each such command. False: the answer and all
  * later ones are not sent, and the connection ends. This node has served the client as the owner, has
  * lost the log since, and therefore refuses the command. Client libraries of Redis report such a
  * refusal to their user, but find the next owner and repeat the command if the connection ends. */

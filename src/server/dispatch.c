@@ -253,6 +253,9 @@ static enum server_step dispatch_good(struct server_connection *connection,
                                       const struct protocol_command *row,
                                       const struct tn_bytes *argv, uint32_t argc) {
     struct server_request request;
+    if (row->kind != PROTOCOL_CONNECTION) {
+        server_connection_asks(connection, row);
+    }
     if (row->kind == PROTOCOL_WRITE) {
         server_request_begin(&request, &connection->client, user, row, argv, argc);
         return dispatch_write(connection, &request);

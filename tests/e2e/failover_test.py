@@ -177,6 +177,24 @@ class Connections(Case):
         self.role_is(1, "master")
         self.assertIn("event=promoted", self.cluster.said())
 
+    def test_nor_does_a_client_whose_first_command_is_in_flight_when_the_log_is_lost(self):
+        first, both, listener = self.connect(0), self.connect(0, 3), self.connect(0, 3)
+        for c in both, listener:
+            c.send("SUBSCRIBE", "+switch-master")
+            self.assertEqual(c.read()[:2], ["subscribe", "+switch-master"])
+        self.do("shut")
+        first.send("ALLOC", "p", "h")
+        self.do("waiting")
+        both.send("ALLOC", "p", "h2")
+        asks = self.connect(0)
+        until(lambda: "queue_commands:2" in asks.do("INFO"), "both to be in flight")
+        self.do("refuse")
+        self.do("open")
+        for c in first, both:
+            self.assertEqual(self.rest(c), [])
+        self.do("lead", 1)
+        self.assertEqual(listener.next_push()[1], "+switch-master")
+
     def test_a_client_of_the_owner_gets_no_refusal_when_the_log_is_lost(self):
         """At any moment: the log is lost in the middle of many commands that are sent without a pause."""
         for turn in range(30):

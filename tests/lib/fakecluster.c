@@ -11,6 +11,7 @@
  *     expire          the owner's time is over and it has not noticed
  *     renew           after that: its time goes on
  *     doubt           the next append of the owner is stored, and the owner does not know
+ *     refuse          the append of the owner that is not answered, or its next one, is refused: the log is lost
  *     shut, open      appends of the owner are not answered; they are
  *     waiting         waits until an append of the owner is not answered
  *     early           then: the others get that batch before the owner is answered
@@ -234,6 +235,8 @@ static bool obey(const char *line) {
     } else if (strcmp(line, "doubt\n") == 0) {
         nodes[owner].doubted = true;
         fakelog_fail(log, TN_DOUBT, 1, true);
+    } else if (strcmp(line, "refuse\n") == 0) {
+        fakelog_fail(log, TN_LOST, 1, false);
     } else if (strcmp(line, "shut\n") == 0) {
         fakelog_gate_shut(log);
     } else if (strcmp(line, "open\n") == 0) {
