@@ -43,9 +43,15 @@ static void node_check(struct config *config) {
 }
 
 static void endpoints_check(struct config *config) {
-    char *copy = strdup(config_text(config, CONFIG_ETCD_ENDPOINTS));
+    const char *text = config_text(config, CONFIG_ETCD_ENDPOINTS);
     char *rest = NULL;
     unsigned count = 0;
+    if (strchr(text, '@') != NULL) { /* no word is shown: the password may have commas and spaces */
+        wrong(config, CONFIG_ETCD_ENDPOINTS,
+              "an address must not contain a user; use etcd_user and etcd_password_file");
+        return;
+    }
+    char *copy = strdup(text);
     if (copy == NULL) {
         wrong(config, CONFIG_ETCD_ENDPOINTS, "no memory");
         return;
@@ -55,10 +61,7 @@ static void endpoints_check(struct config *config) {
         struct etcd_endpoint endpoint;
         char what[CONFIG_REASON_MAX];
         count++;
-        if (strchr(word, '@') != NULL) { /* the message would show the password */
-            wrong(config, CONFIG_ETCD_ENDPOINTS,
-                  "an address must not contain a user; use etcd_user and etcd_password_file");
-        } else if (!etcd_endpoint_parse(word, &endpoint)) {
+        if (!etcd_endpoint_parse(word, &endpoint)) {
             (void)snprintf(what, sizeof what,
                            "'%.100s' is not http://HOST:PORT or https://HOST:PORT", word);
             wrong(config, CONFIG_ETCD_ENDPOINTS, what);

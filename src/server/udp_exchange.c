@@ -128,8 +128,8 @@ static enum server_step exchange_ask(struct udp_exchange *exchange) {
 
 /* ---- Its answer ---- */
 
-/* Takes the ids of the lease. False: their number is another one than requested, or the lease has
- * ended. */
+/* Takes the ids of the lease as they are in the state: they were committed, also if this node is not sure now
+ * that it owns the log. False: their number is another one than requested, or the lease has ended. */
 static bool ids_take(struct udp_exchange *exchange, const struct server_slot *slot) {
     struct server_udp *udp = exchange->udp;
     uint32_t found = 0;
@@ -139,7 +139,7 @@ static bool ids_take(struct udp_exchange *exchange, const struct server_slot *sl
                slot->value < PROTOCOL_UDP_NO_ID;
     }
     enum tn_result code =
-        engine_lease_values(udp->owners->engine, ENGINE_READ_AS_IS, slot->request.result.lease, 0,
+        engine_lease_values(udp->owners->engine, ENGINE_READ_STALE, slot->request.result.lease, 0,
                             udp->values, PROTOCOL_UDP_COUNT_MAX, &found);
     if (code != TN_R_OK || found != exchange->count) {
         return false;

@@ -28,7 +28,7 @@ static enum tn_result token_make(struct supervisor_sensor *sensor) {
                                 .has_refresh = true,
                                 .scope = tn_bytes_of(spec->scope, strlen(spec->scope))};
     enum tn_result code =
-        token_issue_sensor(tokens, ENGINE_READ_AS_IS, tn_bytes_of(sensor->ref, strlen(sensor->ref)),
+        token_issue_sensor(tokens, SUPERVISOR_READ, tn_bytes_of(sensor->ref, strlen(sensor->ref)),
                            &terms, &supervisor->token, detail);
     if (code == TN_R_OK &&
         kernel_lease_id_compare(supervisor->token.claims.lease, sensor->plan.lease) != 0) {

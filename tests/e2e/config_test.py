@@ -195,9 +195,10 @@ class Check(unittest.TestCase):
             code, _, err = check(text)
             self.assertEqual(code, 2, text)
             self.assertIn(reason, err)
-        err = check(good.replace("https://b", "https://tenure:hidden@b"))[2]
-        self.assertIn("use etcd_user and etcd_password_file", err)
-        self.assertNotIn("hidden", err)
+        for address in "https://tenure:hidden@b", "https://tenure:hid,den@b", "ftp://tenure:hid den@b":
+            err = check(good.replace("https://b", address))[2]
+            self.assertIn("use etcd_user and etcd_password_file", err)
+            self.assertNotIn("hid", err)
         self.assertIn("a cluster needs node", check("", "--cluster-init")[2])
 
     def test_a_variable_that_the_server_needs_cannot_have_the_token(self):

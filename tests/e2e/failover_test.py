@@ -7,6 +7,8 @@ import http.client
 import itertools
 import json
 import os
+import socket
+import struct
 import subprocess
 import threading
 import unittest
@@ -215,6 +217,20 @@ class Connections(Case):
             for reply in replies + self.rest(client) + self.rest(reader):
                 self.assertNotIsInstance(reply, Error, turn)
             self.role_is((turn + 1) % 3, "master")
+
+    def test_ids_over_udp_are_not_refused_because_the_renewal_is_late(self):
+        """They were committed: the renewal is late when the node reads them."""
+        self.connect(0).do("POOL", "CREATE", "ids", "RANGE", 1, 100, "STICKY", "yes")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as device:
+            device.settimeout(PATIENCE)
+            device.connect(("127.0.0.1", self.nodes[0].udp_port))
+            self.do("shut")
+            device.send(struct.pack(">BHH", 3, 7, 3) + b'{"serial": "S-000001"}')
+            self.do("waiting")
+            self.do("expire")
+            self.do("open")
+            self.assertEqual(device.recv(64), struct.pack(">BHHIII", 4, 7, 3, 1, 2, 3))
+            self.do("renew")
 
     def test_a_client_in_line_is_told_of_a_lead_that_was_lost_and_taken_again(self):
         ask, waits = self.connect(0, 3), self.connect(0, 3)

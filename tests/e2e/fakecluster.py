@@ -14,9 +14,10 @@ PROGRAM = os.path.join(BUILD, "tests", "fakecluster")
 
 
 class Node:
-    def __init__(self, port, http_port):
+    def __init__(self, port, http_port, udp_port):
         self.port = port
         self.http_port = http_port
+        self.udp_port = udp_port
         self.address = "127.0.0.1:%d" % port
 
     def client(self, **options):
@@ -46,8 +47,7 @@ class FakeCluster:
         for line in self.process.stdout:
             if line == "ok\n":
                 break
-            _, _, port, http_port = line.split()
-            self.nodes.append(Node(int(port), int(http_port)))
+            self.nodes.append(Node(*map(int, line.split()[2:])))
         assert len(self.nodes) == count, text_of(self.log.name)
 
     def do(self, *words):

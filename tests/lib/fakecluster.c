@@ -2,7 +2,7 @@
  *
  *     fakecluster COUNT DIRECTORY
  *
- * prints "node N RESP_PORT HTTP_PORT" for each node, then obeys lines on its standard input and answers each
+ * prints "node N RESP_PORT HTTP_PORT UDP_PORT" for each node, then obeys lines on its standard input and answers each
  * with "ok". At first node 0 owns the log.
  *
  *     lead N          the owner loses the log; the others get what they do not have; N takes the lead
@@ -77,6 +77,9 @@ static void *node_main(void *arg) {
         .data = node->dir,
         .listen = "127.0.0.1:0",
         .http = "127.0.0.1:0",
+        .udp = "127.0.0.1:0",
+        .udp_pool = "ids",
+        .udp_allow = "",
         .port_file = node->port_file,
         .connections_max = 1000,
         .slow_seconds = 60,
@@ -130,7 +133,7 @@ static void node_ports(struct node *node, unsigned n) {
     (void)snprintf(node->self.name, sizeof node->self.name, "node%u", n);
     (void)snprintf(node->self.address, sizeof node->self.address, "127.0.0.1:%lu", resp);
     (void)snprintf(node->self.http, sizeof node->self.http, "127.0.0.1:%lu", http);
-    (void)printf("node %u %lu %lu\n", n, resp, http);
+    (void)printf("node %u %lu %lu %lu\n", n, resp, http, strtoul(end, NULL, 10));
 }
 
 /* Tells every node about all nodes, with the LSN that each has applied. */

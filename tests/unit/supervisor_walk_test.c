@@ -143,6 +143,34 @@ static void news_that_comes_while_the_log_is_renewed_late_is_taken(void **state)
     fakelog_renew(d->log);
 }
 
+/* A token says what was committed, so a start does not end because the log is renewed late. Whichever of the
+ * first questions whether it is owned is answered with no. (/bin/true is not a guardian: nothing runs.) */
+static void a_late_renewal_refuses_no_token(void **state) {
+    (void)state;
+    for (unsigned late = 1; late <= 8; late++) {
+        struct desk *d = desk_new(1);
+        const struct os *os = fakeos_table(d->machine);
+        char reason[TOKEN_REASON_MAX];
+        d->tokens = (struct token_issuer){.engine = d->engine, .name = "t", .ttl_max_s = 100};
+        assert_int_equal(os->make_dir(os->ctx, "/d"), TN_OK);
+        assert_int_equal(
+            token_keys_open(&d->tokens.keys, os, "/d", 100, token_now(&d->tokens), reason), TN_OK);
+        sensor_set(d, 0);
+        rule_set(d, true);
+        d->defaults.settle_ms = 0;
+        desk_open(d, (struct supervisor_cluster){0});
+        fakelog_expire_at(d->log, late);
+        while (d->supervisor->totals.tokens_issued == 0) {
+            assert_null(strstr(d->supervisor->sensors->last_error, "no token"));
+            (void)uv_run(&d->loop, UV_RUN_ONCE);
+        }
+        fakelog_expire_at(d->log, 0);
+        struct token_keys keys = d->tokens.keys;
+        (void)desk_drop((void **)&d);
+        token_keys_close(&keys);
+    }
+}
+
 static bool is_known(const struct desk *d, const struct supervisor_sensor *sensor) {
     (void)d;
     return sensor->known;
@@ -170,6 +198,7 @@ int main(void) {
         TEST(defaults_that_change_again_meanwhile_are_taken_too),
         TEST(whoever_goes_or_comes_meanwhile_is_no_harm),
         TEST(news_that_comes_while_the_log_is_renewed_late_is_taken),
+        cmocka_unit_test(a_late_renewal_refuses_no_token),
         TEST(a_rule_that_wants_very_many_is_heard_a_few_at_a_time),
         TEST(what_was_missed_is_found_a_few_at_a_time),
     };
