@@ -101,6 +101,20 @@ const struct protocol_command *protocol_command_find(const struct tn_bytes *argv
     return NULL;
 }
 
+bool protocol_family_has(struct tn_bytes word, enum protocol_trait trait) {
+    uint8_t letter = word.len > 0 ? upper(word.at[0]) : 0;
+    for (uint32_t i = first_row(letter); i < PROTOCOL_COMMANDS; i++) {
+        const struct protocol_command *row = &protocol_table[i];
+        if ((uint8_t)row->word[0] != letter) {
+            break;
+        }
+        if (protocol_command_has(row, trait) && protocol_word_is(word, row->word, row->word_len)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- Arity ---- */
 
 /* The fewest words that an argument's parts take; parts go one level deeper than this at most. */

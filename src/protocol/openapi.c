@@ -293,8 +293,7 @@ static bool is_events(const struct protocol_command *row) {
 static bool creates(const struct protocol_command *row, bool also, bool *ret_always) {
     *ret_always = also && protocol_command_has(row, PROTOCOL_ENVELOPE);
     return *ret_always || protocol_command_has(row, PROTOCOL_CREATES) ||
-           row->verb == KERNEL_VERB_ALLOC || row->verb == KERNEL_VERB_RESERVE ||
-           row->verb == KERNEL_VERB_IMPORT;
+           protocol_command_has(row, PROTOCOL_GRANTS);
 }
 
 static json_t *answers(struct made *made, const struct protocol_command *row, bool also) {

@@ -74,22 +74,6 @@ void protocol_render_value(struct protocol_writer *w, const struct kernel_value 
 
 /* ---- Results of writes ---- */
 
-/* What `number` means for a command that succeeded; NULL: nothing. */
-static const char *number_name(const struct protocol_command *row) {
-    switch (row->verb) {
-    case KERNEL_VERB_SWEEP:
-        return "freed";
-    case KERNEL_VERB_DISOWN:
-        return "released";
-    case KERNEL_VERB_POOL_ADD:
-        return "added";
-    case KERNEL_VERB_POOL_REMOVE:
-        return "removed";
-    default:
-        return NULL;
-    }
-}
-
 /* The names in a result are always the same: they are written as they go out. In JSON without what
  * RESP has around them: the head of four bytes, the end of two. */
 #define KEY(w, digit, name) result_key(w, "$" digit "\r\n" name "\r\n", sizeof(name) - 1)
@@ -104,11 +88,10 @@ static inline void result_key(struct protocol_writer *w, const char *resp, size_
 
 static void result_done(struct protocol_writer *w, const struct protocol_command *row,
                         const struct kernel_result *result) {
-    const char *number = number_name(row);
-    bool event = row->verb == KERNEL_VERB_EMIT;
+    const char *number = row->number;
+    bool event = protocol_command_has(row, PROTOCOL_EMITS);
     bool lease = result->has_lease && !event;
-    bool values = row->verb == KERNEL_VERB_ALLOC || row->verb == KERNEL_VERB_RESERVE ||
-                  row->verb == KERNEL_VERB_IMPORT;
+    bool values = protocol_command_has(row, PROTOCOL_GRANTS);
     bool waited = result->waited_ms != 0;
     if (lease && number == NULL && protocol_render_quick(w, result, values)) {
         return;
@@ -368,7 +351,7 @@ static void problem_write(struct protocol_writer *w, const struct problem *probl
 int protocol_http_status(const struct protocol_command *row, const struct kernel_result *result) {
     bool over = result->code == TN_R_NOTFOUND || result->code == TN_R_RETIRED ||
                 result->code == TN_R_STALE || result->code == TN_R_STATE;
-    if (row->verb == KERNEL_VERB_EMIT && over) {
+    if (protocol_command_has(row, PROTOCOL_EMITS) && over) {
         return 401;
     }
     return result->code == TN_R_CONFLICT && result->number != 0 ? 422

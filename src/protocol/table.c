@@ -24,7 +24,7 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                            .path = "/v1/leases/{lease}/activate", .reply = "Moved",
                            .example = "ACTIVATE 0-1042 job/42 1"},
     [PROTOCOL_ALLOC] =
-        {ROW(ALLOC, "ALLOC", "", WRITE, HOLDER, POOL), .traits = PROTOCOL_DERIVES,
+        {ROW(ALLOC, "ALLOC", "", WRITE, HOLDER, POOL), .traits = PROTOCOL_DERIVES | PROTOCOL_GRANTS,
          .verb = KERNEL_VERB_ALLOC, .form = FORM(alloc_one), .other = FORM(alloc_bundle),
          .summary =
              "Leases values from one or more pools to a holder; * derives the holder from the "
@@ -97,12 +97,13 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                          .verb = KERNEL_VERB_DISOWN, .form = FORM(disown_args),
                          .summary = "Releases all leases of a holder, in bounded steps",
                          .method = "POST", .path = "/v1/holders/{holder}/disown",
-                         .reply = "Released", .example = "DISOWN job/42 POOL ports"},
+                         .number = "released", .reply = "Released",
+                         .example = "DISOWN job/42 POOL ports"},
     [PROTOCOL_ECHO] = {ROW(ECHO, "ECHO", "", CONNECTION, READER, NONE), .traits = PROTOCOL_CLI,
                        .form = FORM(text_arg), .summary = "Returns its argument",
                        .example = "ECHO hello"},
     [PROTOCOL_EMIT] =
-        {ROW(EMIT, "EMIT", "", WRITE, NOBODY, NONE), .traits = PROTOCOL_ENVELOPE,
+        {ROW(EMIT, "EMIT", "", WRITE, NOBODY, NONE), .traits = PROTOCOL_ENVELOPE | PROTOCOL_EMITS,
          .verb = KERNEL_VERB_EMIT, .form = FORM(emit_args),
          .summary = "Emits an event of a running sensor; its token must include the trigger type",
          .method = "POST", .path = "/v1/events/emit", .also_method = "POST",
@@ -121,8 +122,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                             "Selects the protocol version, 2 or 3, and optionally authenticates",
                         .example = "HELLO 3"},
     [PROTOCOL_IMPORT] =
-        {ROW(IMPORT, "IMPORT", "", WRITE, OPERATOR, POOL), .verb = KERNEL_VERB_IMPORT,
-         .form = FORM(import_args),
+        {ROW(IMPORT, "IMPORT", "", WRITE, OPERATOR, POOL), .traits = PROTOCOL_GRANTS,
+         .verb = KERNEL_VERB_IMPORT, .form = FORM(import_args),
          .summary =
              "Imports a lease that another system granted, with its times; an existing lease is "
              "left unchanged",
@@ -169,8 +170,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
     [PROTOCOL_POOL_ADD] = {ROW(POOL_ADD, "POOL", "ADD", WRITE, OPERATOR, POOL),
                            .verb = KERNEL_VERB_POOL_ADD, .form = FORM(pool_values),
                            .summary = "Adds named resources to a set", .method = "POST",
-                           .path = "/v1/pools/{pool}/resources", .reply = "Added",
-                           .example = "POOL ADD gpus gpu-1 gpu-2"},
+                           .path = "/v1/pools/{pool}/resources", .number = "added",
+                           .reply = "Added", .example = "POOL ADD gpus gpu-1 gpu-2"},
     [PROTOCOL_POOL_ALTER] = {ROW(POOL_ALTER, "POOL", "ALTER", WRITE, OPERATOR, POOL),
                              .verb = KERNEL_VERB_POOL_ALTER, .form = FORM(pool_options),
                              .summary = "Changes options of a pool, for later grants and renewals",
@@ -214,7 +215,8 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                               .verb = KERNEL_VERB_POOL_REMOVE, .form = FORM(pool_values),
                               .summary = "Removes free named resources from a set",
                               .method = "DELETE", .path = "/v1/pools/{pool}/resources",
-                              .reply = "Removed", .example = "POOL REMOVE gpus gpu-2"},
+                              .number = "removed", .reply = "Removed",
+                              .example = "POOL REMOVE gpus gpu-2"},
     [PROTOCOL_POOL_SEED] =
         {ROW(POOL_SEED, "POOL", "SEED", WRITE, OPERATOR, POOL), .verb = KERNEL_VERB_POOL_SEED,
          .form = FORM(seed_args),
@@ -266,13 +268,12 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                           .method = "POST", .path = "/v1/leases/{lease}/release",
                           .also_method = "DELETE", .also_path = "/v1/leases/{lease}",
                           .reply = "Moved", .example = "RELEASE 0-1042 job/42 1"},
-    [PROTOCOL_RESERVE] = {ROW(RESERVE, "RESERVE", "", WRITE, HOLDER, POOL),
-                          .verb = KERNEL_VERB_RESERVE, .form = FORM(reserve_args),
-                          .summary =
-                              "Reserves values for a short time, until ACTIVATE; WAIT as in ALLOC",
-                          .method = "POST", .path = "/v1/reservations", .reply = "Grant",
-                          .example =
-                              "RESERVE job/42 TTL 30 FROM ports COUNT 2 FROM gpus VALUES 1 gpu-1"},
+    [PROTOCOL_RESERVE] =
+        {ROW(RESERVE, "RESERVE", "", WRITE, HOLDER, POOL), .traits = PROTOCOL_GRANTS,
+         .verb = KERNEL_VERB_RESERVE, .form = FORM(reserve_args),
+         .summary = "Reserves values for a short time, until ACTIVATE; WAIT as in ALLOC",
+         .method = "POST", .path = "/v1/reservations", .reply = "Grant",
+         .example = "RESERVE job/42 TTL 30 FROM ports COUNT 2 FROM gpus VALUES 1 gpu-1"},
     [PROTOCOL_RESET] = {ROW(RESET, "RESET", "", CONNECTION, NOBODY, NONE),
                         .traits = PROTOCOL_SUBSCRIBER | PROTOCOL_AFTER_MULTI,
                         .summary = "Resets the connection to its initial state",
@@ -447,7 +448,7 @@ const struct protocol_command protocol_table[PROTOCOL_COMMANDS] = {
                         .form = FORM(sweep_args),
                         .summary =
                             "Runs one bounded expiry step and returns the number of freed values",
-                        .method = "POST", .path = "/v1/sweep", .reply = "Freed",
+                        .method = "POST", .path = "/v1/sweep", .number = "freed", .reply = "Freed",
                         .example = "SWEEP POOL ports"},
     [PROTOCOL_TICK] = {ROW(TICK, "TICK", "", WRITE, ADMIN, NONE), .verb = KERNEL_VERB_TICK,
                        .form = FORM(opid_only),

@@ -61,6 +61,9 @@ enum protocol_trait {
     PROTOCOL_ANYWHERE = 1 << 18, /* every node answers it, whether it owns the log or not */
     PROTOCOL_SECRETS = 1 << 19,  /* its words contain a secret: the server wipes them */
     PROTOCOL_WATCH = 1 << 20, /* the command line can repeat it though it is about the connection */
+    PROTOCOL_GRANTS = 1 << 21, /* a success has the values of a lease, which may be new */
+    /* A success is one event, whose id the reply has. The lease is the token's: over HTTP 401 if it is over. */
+    PROTOCOL_EMITS = 1 << 22,
 };
 
 /* How an argument is written. */
@@ -284,7 +287,8 @@ struct protocol_command {
     const char *also_method; /* a second route, for the other form if there is one; NULL: none */
     const char *also_path;
     struct protocol_form also_form; /* the names of fields on that route; count 0: the same */
-    const char *reply; /* the schema in openapi_parts.h of a success over HTTP; NULL: no route */
+    const char *number; /* of a write: the field with how many it were, as "freed"; NULL: none */
+    const char *reply;  /* the schema in openapi_parts.h of a success over HTTP; NULL: no route */
     const char *example;
 };
 
@@ -303,6 +307,9 @@ const struct protocol_form *protocol_command_form(const struct protocol_command 
  * word. */
 const struct protocol_command *protocol_command_find(const struct tn_bytes *argv, uint32_t argc,
                                                      bool *ret_container);
+
+/* Whether a command with this first word has the trait. */
+bool protocol_family_has(struct tn_bytes word, enum protocol_trait trait);
 
 /* As in Redis: the number of words and arguments; negative: the minimum. */
 int32_t protocol_command_arity(const struct protocol_command *command);

@@ -280,11 +280,11 @@ static enum server_step dispatch_good(struct server_connection *connection,
 }
 
 /* Wipes the secrets of commands in the buffer into which they were read, even if the command was
- * refused before it was parsed. */
+ * refused before it was parsed, or its second word is wrong. */
 static void secrets_wipe(const struct protocol_command *row, const struct tn_bytes *argv,
                          uint32_t argc) {
     bool has_secret = row != NULL ? protocol_command_has(row, PROTOCOL_SECRETS)
-                                  : argc > 0 && protocol_word_is(argv[0], "USER", 4);
+                                  : argc > 0 && protocol_family_has(argv[0], PROTOCOL_SECRETS);
     for (uint32_t i = 1; has_secret && i < argc; i++) {
         if (argv[i].len > 0) {
             sodium_memzero((void *)(uintptr_t)argv[i].at, argv[i].len);
@@ -326,9 +326,8 @@ enum server_step server_dispatch(struct server_connection *connection, const str
         connection->leaving |= is_line && (bad || not_as_line);
         connection->last_command = row;
         connection->served |= access == TN_R_OK && row != NULL && row->role > PROTOCOL_NOBODY;
-        server_page_end(owners->pages,
-                        /* A multi-step request that is refused in the middle has ended. */
-                        &connection->client);
+        /* A multi-step request that is refused in the middle has ended. */
+        server_page_end(owners->pages, &connection->client);
         server_scan_end(&connection->client);
         secrets_wipe(row, argv, stored);
     }

@@ -124,6 +124,43 @@ static bool traits_fit(const struct protocol_command *row) {
            implies(has(row, PROTOCOL_WATCH), has(row, PROTOCOL_CLI));
 }
 
+static bool claims(const struct protocol_command *row) {
+    return binds(row, PROTOCOL_B_AMOUNT) || binds(row, PROTOCOL_B_CLAIM);
+}
+
+/* What the reply of a write has beside the lease. */
+static bool reply_fits(const struct protocol_command *row) {
+    bool write = row->kind == PROTOCOL_WRITE;
+    return (write && claims(row)) == has(row, PROTOCOL_GRANTS) &&
+           (write && binds(row, PROTOCOL_B_BEARER)) == has(row, PROTOCOL_EMITS) &&
+           implies(row->number != NULL,
+                   write && !has(row, PROTOCOL_GRANTS) && !has(row, PROTOCOL_EMITS));
+}
+
+static void the_reply_of_every_row_agrees_with_what_it_asks_for(void **state) {
+    unsigned numbers = 0;
+    (void)state;
+    for (uint32_t i = 0; i < PROTOCOL_COMMANDS; i++) {
+        const struct protocol_command *row = &protocol_table[i];
+        numbers += row->number != NULL;
+        if (!reply_fits(row)) {
+            fail_msg("%s %s: number %s, traits %x", row->word, row->sub,
+                     row->number != NULL ? row->number : "none", row->traits);
+        }
+    }
+    assert_int_equal(numbers, 4); /* DISOWN, POOL ADD, POOL REMOVE, SWEEP */
+}
+
+static void a_family_is_searched_for_a_trait(void **state) {
+    (void)state;
+    assert_true(protocol_family_has(tn_bytes_of("user", 4), PROTOCOL_SECRETS));
+    assert_true(protocol_family_has(tn_bytes_of("AUTH", 4), PROTOCOL_SECRETS));
+    assert_false(protocol_family_has(tn_bytes_of("UNSUBSCRIBE", 11), PROTOCOL_SECRETS));
+    assert_false(protocol_family_has(tn_bytes_of("USERS", 5), PROTOCOL_SECRETS));
+    assert_false(protocol_family_has(tn_bytes_of("", 0), PROTOCOL_SECRETS));
+    assert_false(protocol_family_has(tn_bytes_of("\xff", 1), PROTOCOL_SECRETS));
+}
+
 static bool has_argument(const struct protocol_command *row, const char *name) {
     for (uint32_t i = 0; i < row->form.count; i++) {
         if (strcmp(row->form.arguments[i].name, name) == 0) {
@@ -176,6 +213,8 @@ int main(void) {
         cmocka_unit_test(every_row_has_a_subject_and_its_arguments_name_it),
         cmocka_unit_test(no_row_for_administrators_is_open_to_limited_ones_by_mistake),
         cmocka_unit_test(every_row_with_a_secret_says_so),
+        cmocka_unit_test(the_reply_of_every_row_agrees_with_what_it_asks_for),
+        cmocka_unit_test(a_family_is_searched_for_a_trait),
         cmocka_unit_test(the_traits_of_every_row_agree_with_its_kind_forms_and_routes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
