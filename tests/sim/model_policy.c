@@ -524,20 +524,23 @@ static void alter_applied(struct model *m, uint32_t pool, const struct kernel_po
     evaluate_scopes(m, pool);
 }
 
-/* The first fault that an alter causes in the kept scopes of a template, or KERNEL_FAULT_NONE. */
+/* A fault that an alter causes in a kept scope of a template, or KERNEL_FAULT_NONE. Of several scopes the kernel
+ * names the first in its table, whose order the model does not have: so what it names is one of theirs. */
 static uint64_t scopes_fault(const struct model *m, uint32_t pool,
                              const struct kernel_policy *next) {
+    uint64_t found = KERNEL_FAULT_NONE;
     for (uint32_t i = 0; i < MODEL_POOLS; i++) {
         const struct model_pool *p = &m->pools[i];
         if (p->state == MODEL_POOL_LIVE && p->is_scope && p->kept && p->parent == pool) {
             struct kernel_policy policy = overlaid(next, p);
             uint64_t fault = kernel_policy_fault(&policy, m->limits.of[KERNEL_LIMIT_RATE_WINDOW]);
-            if (fault != KERNEL_FAULT_NONE) {
+            if (fault != KERNEL_FAULT_NONE && fault == m->got->head.number) {
                 return fault;
             }
+            found = found == KERNEL_FAULT_NONE ? fault : found;
         }
     }
-    return KERNEL_FAULT_NONE;
+    return found;
 }
 
 static void alter_all(struct model *m, uint32_t pool, const struct kernel_policy *next,
