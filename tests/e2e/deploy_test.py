@@ -3,20 +3,25 @@ accepts and listeners where the probes look."""
 import json
 import os
 import pathlib
+import re
+import shutil
+import stat
 import subprocess
 import tempfile
 import unittest
 
 import yaml
 
-from harness import PATIENCE, TENURED, text_of
+from harness import PATIENCE, TENURED, nobody_may_run, text_of, until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MANIFESTS = ROOT / "packaging/kubernetes/tenure.yaml"
 COMPOSE = ROOT / "packaging/container/compose.yaml"
 CONFIG = ROOT / "packaging/container/tenured.conf"
+REPAIR = ROOT / "packaging/kubernetes/repair.yaml"
 CLUSTER = ROOT / "packaging/cluster"
 NODES = "abc"
+MOUNTED = "/var/lib/tenure"
 
 
 def kubernetes():
@@ -43,8 +48,13 @@ def check(documents, services):
 
 class Deploy(unittest.TestCase):
     def test_the_files_are_valid_by_their_schemas(self):
-        done = check(kubernetes(), compose())
+        done = check([*kubernetes(), yaml.safe_load(text_of(REPAIR))], compose())
         self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_they_name_the_image_of_this_version(self):
+        version = re.search(r"(?m)^project\(tenure VERSION ([0-9.]+)", text_of(ROOT / "CMakeLists.txt")).group(1)
+        for path in (MANIFESTS, COMPOSE, CLUSTER / "compose.yaml"):
+            self.assertEqual(set(re.findall(r"\btenure:([0-9][^\s`,;]*)", text_of(path))), {version}, path)
 
     def test_the_check_finds_mistakes(self):
         documents, services = kubernetes(), compose()
@@ -87,6 +97,84 @@ class Deploy(unittest.TestCase):
         config = of_kind("ConfigMap")["data"]["tenured.conf"]
         self.assertRegex(config, r"(?m)^\[user prometheus\]\nrole = reader$")
         self.assertNotIn("annotations", of_kind("StatefulSet")["spec"]["template"]["metadata"])
+
+
+def mounts(volume, context):
+    """What the kubelet does to a volume before a pod with this security context starts."""
+    group, policy = context["fsGroup"], context.get("fsGroupChangePolicy", "Always")
+    top = os.stat(volume)
+    if policy == "OnRootMismatch" and top.st_gid == group and top.st_mode & 0o2770 == 0o2770:
+        return
+    paths = [volume, *(os.path.join(at, name) for at, dirs, files in os.walk(volume) for name in dirs + files)]
+    for path in paths:
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+        os.chown(path, -1, group)
+        os.chmod(path, mode | (0o2770 if os.path.isdir(path) else 0o660))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root, as the kubelet does")
+class Volume(unittest.TestCase):
+    """The volume of the StatefulSet under the server's own user, from pod to pod."""
+
+    def setUp(self):
+        if not nobody_may_run(TENURED):
+            self.skipTest("needs a build that others may run")
+        self.top = tempfile.mkdtemp(prefix="tenure-volume-")
+        self.addCleanup(shutil.rmtree, self.top)
+        os.chmod(self.top, 0o755)
+        self.volume = os.path.join(self.top, "data")
+        os.makedirs(self.volume + "/lost+found", 0o700)  # a file system of its own
+        self.context = of_kind("StatefulSet")["spec"]["template"]["spec"]["securityContext"]
+        self.lives = 0
+
+    def start(self):
+        """The volume is mounted and the server starts: returns its process and a function that reads its log."""
+        mounts(self.volume, self.context)
+        self.lives += 1
+        log = open(os.path.join(self.top, "log-%d" % self.lives), "w+", encoding="utf-8")
+        self.addCleanup(log.close)
+        process = subprocess.Popen([TENURED, "--data", self.volume, "--listen", "127.0.0.1:0", "--http", "off"],
+                                   stderr=log, user=self.context["runAsUser"], group=self.context["runAsGroup"],
+                                   extra_groups=[self.context["fsGroup"]])
+        return process, lambda: text_of(log.name)
+
+    def serves(self):
+        """One pod, from its start to its end."""
+        process, said = self.start()
+        try:
+            until(lambda: process.poll() is not None or "event=ready" in said(), "the server is ready")
+            self.assertIsNone(process.poll(), said())
+        finally:
+            process.terminate()
+            code = process.wait(PATIENCE)
+        self.assertEqual(code, 0, said())
+
+    def test_each_pod_finds_what_the_one_before_it_left(self):
+        for _ in range(3):
+            self.serves()
+        self.assertEqual(stat.S_IMODE(os.stat(self.volume).st_mode) & 0o2770, 0o2770)
+        self.assertEqual(stat.S_IMODE(os.stat(self.volume + "/token.keys").st_mode), 0o600)
+
+    def test_a_volume_that_was_filled_elsewhere_is_repaired_once(self):
+        """As root's copy of another volume, which the kubelet then opens for the group."""
+        self.serves()
+        for at, dirs, files in os.walk(self.volume):
+            for path in (at, *(os.path.join(at, name) for name in dirs + files)):
+                os.chown(path, 0, 0)
+        os.chmod(self.volume, 0o755)
+        process, said = self.start()
+        self.assertEqual(process.wait(PATIENCE), 2, said())
+        self.assertIn("chmod 600", said())
+
+        pod = yaml.safe_load(text_of(REPAIR))["spec"]
+        for name in ("fsGroup", "fsGroupChangePolicy"):
+            self.assertEqual(pod["securityContext"][name], self.context[name])
+        (container,) = pod["containers"]
+        self.assertEqual(container["volumeMounts"][0]["mountPath"], MOUNTED)
+        mounts(self.volume, pod["securityContext"])
+        subprocess.run([word.replace(MOUNTED, self.volume) for word in container["command"]], check=True, timeout=PATIENCE)
+        for _ in range(2):
+            self.serves()
 
 
 class Cluster(unittest.TestCase):
