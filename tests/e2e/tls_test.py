@@ -43,6 +43,18 @@ class Clients(TlsCase):
         self.assertEqual(self.cli("PING"), "PONG")
         self.assertIn("tls_port:%d" % self.server.tls_port, self.cli("INFO"))
 
+    def test_urls_of_redis_cli_and_of_redis_py(self):
+        """As docs/tls.md writes them."""
+        url, authority = "rediss://localhost:%d" % self.server.tls_port, self.certificates["ca.pem"]
+        for ca, answer in ((authority, "PONG"), (self.certificates["client.pem"], "")):
+            done = subprocess.run(["redis-cli", "-u", url, "--cacert", ca, "PING"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, timeout=PATIENCE, check=False)
+            self.assertEqual(done.stdout.decode().strip(), answer)
+        with redis.from_url("%s?ssl_ca_certs=%s" % (url, authority)) as r:
+            self.assertTrue(r.ping())
+        with redis.from_url(url) as r, self.assertRaises(redis.ConnectionError):
+            r.ping()
+
     def test_redis_py(self):
         with self.redis() as r:
             r.execute_command("POOL", "CREATE", "py", "RANGE", 1, 9)
