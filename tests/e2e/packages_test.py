@@ -2,6 +2,7 @@
 the commands of the README, run there by the user they name, removed and purged. Needs root, as debootstrap and
 chroot do."""
 import contextlib
+import gzip
 import json
 import os
 import pathlib
@@ -116,9 +117,34 @@ esac
 """
 
 
+# What the unit does, for the commands of the runbook. A process that has ended has no program, even if nobody
+# has waited for it.
+SERVICE = """#!/bin/sh -e
+case $1 in
+start)
+    setpriv --reuid tenure --regid tenure --init-groups %s < /dev/null >> /root/tenured.log 2>&1 &
+    echo $! > /run/tenured.pid
+    until tenure --socket /var/lib/tenure/tenure.sock ping > /dev/null 2>&1; do
+        [ -e /proc/$!/exe ]
+        sleep 0.1
+    done ;;
+stop)
+    pid=$(cat /run/tenured.pid)
+    kill "$pid"
+    while [ -e "/proc/$pid/exe" ]; do sleep 0.1; done ;;
+esac
+"""
+
+
+def runbook(title):
+    """The blocks of commands under a title of the runbook."""
+    (section,) = re.findall(r"(?ms)^##+ %s$(.*?)^##" % title, text_of(ROOT / "docs/operations.md"))
+    return re.findall(r"(?ms)^```sh\n(.*?)^```$", section)
+
+
 def upgrade():
     """The command of the runbook."""
-    (line,) = re.findall(r"(?ms)^### Upgrade$.*?^(apt install .*?)$", text_of(ROOT / "docs/operations.md"))
+    (line,) = re.findall(r"(?m)^apt install .*$", runbook("Upgrade")[0])
     return line
 
 
@@ -177,6 +203,48 @@ class Packages(unittest.TestCase):
                 box.run("cat", "/etc/tenure/" + path, user="nobody")
         box.run("tenured", "--config", "/etc/tenure/tenured.conf", "--check-config", user="tenure")
 
+    def check_contents(self, box):
+        """What man, the shells and the documents refer to."""
+        for name in ("tenure.1", "tenured.8"):
+            path = box.root / ("usr/share/man/man%s/%s.gz" % (name[-1], name))
+            self.assertEqual(gzip.decompress(path.read_bytes()).decode(), text_of(ROOT / "docs/man" / name))
+        box.run("bash", "-ec", ". /usr/share/bash-completion/completions/tenure && complete -p tenure")
+        self.assertTrue(text_of(box.root / "usr/share/zsh/vendor-completions/_tenure").startswith("#compdef tenure"))
+        examples = box.root / "usr/share/doc/tenure/examples"
+        for name in ("tenured.conf.example", "prometheus", "grafana", "cluster", "container", "kubernetes"):
+            top = ROOT / "packaging" / name
+            for path in [top] if top.is_file() else filter(pathlib.Path.is_file, top.rglob("*")):
+                self.assertEqual(text_of(examples / path.relative_to(ROOT / "packaging")), text_of(path))
+        for path in re.findall(r"/usr/share/doc/tenure/[\w./-]+", text_of(ROOT / "docs/operations.md") +
+                               text_of(box.root / "etc/tenure/tenured.conf")):
+            self.assertTrue((box.root / path[1:]).exists(), path)
+        self.check_confined(box.root / "lib/systemd/system/tenured.service")
+
+    def check_confined(self, unit):
+        """In tenths: an exposure of 2.0 at most."""
+        run("systemd-analyze", "security", "--offline=true", "--threshold=20", unit)
+
+    def check_backup_and_restore(self, box):
+        """The runbook, with the server under its own user: root restores for it."""
+        socket, *_ = runbook("Runbook")
+        (backup, _), (restore, _) = runbook("Back up"), runbook("Restore")
+        program = box.root / "usr/bin/systemctl"
+        program.write_text(SERVICE % shlex.join(self.unit(box)), encoding="ascii")
+        program.chmod(0o755)
+        with box.network():
+            box.run("systemctl", "start", "tenured")
+            try:
+                self.assertRegex(box.run("sh", "-ec", socket + backup), r"(?m)^ok\b")
+                said = box.run("sh", "-ec", socket + restore)
+            finally:
+                box.run("systemctl", "stop", "tenured")
+        self.assertRegex(said.partition("restored")[2], r"(?m)^gpus\b")
+        (lost,) = (box.root / "var/lib").glob("tenure.lost-*")
+        shutil.rmtree(lost)
+        found = box.run("find", "/var/lib/tenure", "-printf", "%u:%g %m %y\n")
+        self.assertEqual(set(found.splitlines()) - {"tenure:tenure 700 d", "tenure:tenure 600 f"}, set(), found)
+        program.unlink()
+
     def newer(self, box):
         """A package of the next version, with another configuration, alone in a directory."""
         tree = pathlib.Path(tempfile.mkdtemp(dir=self.dir))
@@ -221,6 +289,7 @@ class Packages(unittest.TestCase):
         self.assertEqual(len(rest), 4)
         box.run("sh", "-ec", "cd /root\n" + install)
         self.check_files(box)
+        self.check_contents(box)
         # What systemd does by StateDirectory=, and then by ExecStart=.
         box.run("install", "-d", "-o", "tenure", "-g", "tenure", "-m", "0700", "/var/lib/tenure")
         with box.network(), box.serving("tenure:tenure", *self.unit(box)):
@@ -230,6 +299,7 @@ class Packages(unittest.TestCase):
             self.assertGreaterEqual(int(re.search(r"tls_handshakes\W+(\d+)", info).group(1)), 2)
             with self.assertRaisesRegex(AssertionError, "NOAUTH"):
                 box.run("tenure", "pool", "list", user="nobody")
+        self.check_backup_and_restore(box)
 
         box.run("apt-get", "install", "-y", "--no-install-recommends",
                 *("/root/" + self.package(name).name for name in ("libtenure0", "libtenure-dev", "python3-tenure")))
@@ -269,9 +339,7 @@ class Packages(unittest.TestCase):
         self.assertIn("job/42 has port 30000", said)
 
     def test_the_unit_is_confined(self):
-        # In tenths: an exposure of 2.0 at most.
-        run("systemd-analyze", "security", "--offline=true", "--threshold=20",
-            ROOT / "packaging/tenured.service")
+        self.check_confined(ROOT / "packaging/tenured.service")
 
     def test_the_image_is_small_and_runs_as_its_own_user(self):
         image = self.dir / "image"
