@@ -8,6 +8,8 @@ left out of the branches: the other way of an assertion is a bug, which no test 
 that are made by a macro with an assertion in it.
 For src/kernel (but for its checker) and src/log the branches are summed up, and those never taken are
 listed with -v."""
+from __future__ import annotations
+
 import collections
 import gzip
 import json
@@ -15,14 +17,17 @@ import os
 import subprocess
 import sys
 import tempfile
+from typing import Any
 
 LEFT_OUT = ("TN_ASSERT", "_Static_assert", "KERNEL_RECORD(")
 CHECKERS = ("src/kernel/check.c",)  # all of it is one assertion: the other ways are what fuzzing takes
+Lines = collections.defaultdict[str, dict[int, int]]  # by path and number: how often it ran
+Branches = collections.defaultdict[str, dict[int, list[int]]]
 
 
-def read(notes):
-    lines = collections.defaultdict(dict)
-    branches = collections.defaultdict(dict)
+def read(notes: list[str]) -> tuple[Lines, Branches]:
+    lines: Lines = collections.defaultdict(dict)
+    branches: Branches = collections.defaultdict(dict)
     with tempfile.TemporaryDirectory() as directory:
         for note in notes:
             subprocess.run(["gcov", "--branch-probabilities", "--json-format", os.path.abspath(note)],
@@ -36,7 +41,7 @@ def read(notes):
     return lines, branches
 
 
-def take(document, lines, branches):
+def take(document: dict[str, Any], lines: Lines, branches: Branches) -> None:
     for file in document["files"]:
         path = os.path.normpath(os.path.join(document["current_working_directory"], file["file"]))
         for line in file["lines"]:
@@ -49,7 +54,7 @@ def take(document, lines, branches):
             branches[path][number] = counts
 
 
-def asserted(source):
+def asserted(source: list[str]) -> set[int]:
     """The numbers of lines that belong to an assertion."""
     out = set()
     open_parentheses = 0
@@ -60,13 +65,13 @@ def asserted(source):
     return out
 
 
-def main():
+def main() -> None:
     verbose = "-v" in sys.argv
     arguments = [word for word in sys.argv[1:] if word != "-v"]
     root = os.path.abspath(arguments[0])
     lines, branches = read(arguments[1:])
-    rows = []
-    rooms = collections.defaultdict(lambda: [0, 0])
+    rows: list[tuple[float, int, int, int, int, str]] = []
+    rooms: collections.defaultdict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
     for path in lines:
         name = os.path.relpath(path, root)
         if not name.startswith("src/") or not name.endswith((".c", ".h")):
@@ -91,13 +96,13 @@ def main():
     for part, seen, all_lines, taken, total, name in sorted(rows):
         print("%6.2f %% of %5d lines  %6.2f %% of %5d branches  %s" %
               (100 * part, all_lines, 100 * taken / total if total else 100, total, name))
-    everything = [sum(row[i] for row in rows) for i in range(1, 5)]
+    everything = [sum(column) for column in zip(*(row[1:5] for row in rows))]
     print("%6.2f %% of %5d lines  %6.2f %% of %5d branches  all" %
           (100 * everything[0] / everything[1], everything[1],
            100 * everything[2] / everything[3], everything[3]))
-    for room in ("src/kernel", "src/log"):
-        taken, total = rooms[room]
-        print("branches of %s: %.2f %% of %d" % (room, 100 * taken / total, total))
+    for name in ("src/kernel", "src/log"):
+        taken, total = rooms[name]
+        print("branches of %s: %.2f %% of %d" % (name, 100 * taken / total, total))
 
 
 if __name__ == "__main__":

@@ -4,13 +4,17 @@
 Starts a server with data that resembles a small installation, lets it work until its history has a shape, and takes four
 pictures with Chromium: the pools and one pool, each wide and as on a phone, in light and in dark. pngquant makes them small.
 The history has one sample a minute, so this takes some minutes (MINUTES=12)."""
+from __future__ import annotations
+
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(SOURCE, "tests", "e2e"))
@@ -19,11 +23,13 @@ from browser import Browser  # noqa: E402  pylint: disable=wrong-import-position
 from harness import Server, pairs, until  # noqa: E402  pylint: disable=wrong-import-position
 
 TOTAL_MOST = 400 * 1000  # bytes of the four together
-PICTURES = (("pools-light", "#/", 1440, 1000, False), ("pool-dark", "#/pool/gpus", 1440, 1000, True),
-            ("pools-dark-phone", "#/", 390, 844, True), ("pool-light-phone", "#/pool/console-ports", 390, 844, False))
+Picture = tuple[str, str, int, int, bool]  # name, view, width, height, whether dark
+PICTURES: tuple[Picture, ...] = (
+    ("pools-light", "#/", 1440, 1000, False), ("pool-dark", "#/pool/gpus", 1440, 1000, True),
+    ("pools-dark-phone", "#/", 390, 844, True), ("pool-light-phone", "#/pool/console-ports", 390, 844, False))
 
 
-def furnish(client):
+def furnish(client: Any) -> None:
     do = client.execute_command
     do("POOL", "CREATE", "console-ports", "RANGE", 40000, 40199, "LEASE", "2m", "EXCLUDE", "40100-40109")
     do("POOL", "CREATE", "gpus", "SET", "COOLDOWN", 20)
@@ -46,20 +52,20 @@ def furnish(client):
 class Work:
     """Holders that allocate and release values."""
 
-    def __init__(self, client):
+    def __init__(self, client: Any) -> None:
         self.client = client
         self.random = random.Random(7)
-        self.held = {"gpus": [], "console-ports": [], "build-slots": []}
+        self.held: dict[str, list[tuple[str, str, str]]] = {"gpus": [], "console-ports": [], "build-slots": []}
         self.number = 0
 
-    def take(self, pool, holder):
+    def take(self, pool: str, holder: str) -> None:
         try:
             got = pairs(self.client.execute_command("ALLOC", pool, holder))
             self.held[pool].append((got["lease"], holder, got["epoch"]))
         except Exception:  # it is full: a refusal for the chart
             return
 
-    def end(self, pool):
+    def end(self, pool: str) -> None:
         if self.held[pool]:
             lease, holder, epoch = self.held[pool].pop(self.random.randrange(len(self.held[pool])))
             try:
@@ -67,7 +73,7 @@ class Work:
             except Exception:  # it has expired
                 return
 
-    def step(self, share):
+    def step(self, share: float) -> None:
         """`share`: of the whole time; the pools fill up."""
         wanted = {"gpus": 10 + int(20 * share), "console-ports": 60 + int(115 * share), "build-slots": 12}
         for pool, count in wanted.items():
@@ -81,7 +87,7 @@ class Work:
                 self.end(pool)
 
 
-def wait_in_line(server):
+def wait_in_line(server: Any) -> list[socket.socket]:
     """Two clients that wait for GPUs, as long as this runs."""
     ask = []
     for holder in ("training/llm-7", "training/vision-2"):
@@ -92,7 +98,7 @@ def wait_in_line(server):
     return ask
 
 
-def take(browser, server, picture, out):
+def take(browser: Any, server: Any, picture: Picture, out: str) -> int:
     name, view, width, height, dark = picture
     browser.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
     browser.call("Emulation.setScrollbarsHidden", hidden=True)
@@ -105,7 +111,7 @@ def take(browser, server, picture, out):
     return os.path.getsize(path)
 
 
-def main():
+def main() -> None:
     minutes = float(os.environ.get("MINUTES", "12"))
     out = os.path.join(SOURCE, "docs", "pictures")
     os.makedirs(out, exist_ok=True)
@@ -117,7 +123,7 @@ def main():
             work = Work(client)
             over = threading.Event()
 
-            def run():
+            def run() -> None:
                 begun = time.monotonic()
                 while not over.wait(0.25):
                     work.step(min((time.monotonic() - begun) / (60 * minutes), 1))
