@@ -3,8 +3,17 @@
 
     tools/image.py DEBS OUT      DEBS: the directory that tools/deb.sh filled
 
-OUT becomes an OCI image layout (`skopeo copy oci:OUT:latest ...`, `podman pull oci:OUT`), and OUT.tar
-an archive of it (`docker load -i OUT.tar`, docker 25 or later).
+OUT becomes an OCI image layout, and OUT.tar an archive of it for `podman load`, `docker load`, `ctr images import`
+and `skopeo copy oci-archive:OUT.tar`. All of them call the image tenure:VERSION, as the files for containers in
+packaging/ do. Each reads the name from a different place:
+
+    podman          the annotation io.containerd.image.name of the index; until 4.0 that of ref.name
+    containerd, and docker with its image store
+                    io.containerd.image.name, unchanged: it needs the prefix that docker and Kubernetes
+                    give to a name without a registry
+    docker with its old image store
+                    manifest.json, which is in the archive only
+    skopeo, umoci   org.opencontainers.image.ref.name, if one of several images is to be chosen
 
 The image holds the programs of the package tenure, the shared libraries they load, taken from the
 Debian packages of this machine with their copyright files, and nothing else: no shell, no package
@@ -28,6 +37,8 @@ import tempfile
 
 USER = 10001
 PROGRAMS = ["usr/bin/tenured", "usr/bin/tenure", "usr/libexec/tenure/tenure-guardian"]
+# What docker, containerd and Kubernetes put before a name without a registry.
+NAME_PREFIX = "docker.io/library/"
 ARCHITECTURES = {"amd64": "amd64", "arm64": "arm64"}
 
 
@@ -160,14 +171,18 @@ class Layout:
     def document(self, kind: str, value: object) -> dict[str, object]:
         return self.blob(kind, json.dumps(value, sort_keys=True, indent=1).encode() + b"\n")
 
-    def finish(self, manifest: dict[str, object]) -> None:
-        manifest["annotations"] = {"org.opencontainers.image.ref.name": "latest"}
+    def finish(self, manifest: dict[str, object], name: str) -> None:
+        manifest["annotations"] = {
+            "io.containerd.image.name": NAME_PREFIX + name,
+            "org.opencontainers.image.ref.name": name,
+        }
         index = {"schemaVersion": 2, "manifests": [manifest]}
         (self.out / "index.json").write_text(json.dumps(index, sort_keys=True, indent=1) + "\n")
         (self.out / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}\n')
 
 
-def write_image(root: pathlib.Path, out: pathlib.Path, version: str, arch: str, stamp: int) -> None:
+def write_image(root: pathlib.Path, out: pathlib.Path, version: str, arch: str, stamp: int) -> bytes:
+    """Returns the manifest.json of docker's archives."""
     created = output_of("date", "-u", "-d", f"@{stamp}", "+%Y-%m-%dT%H:%M:%SZ").strip()
     layer = layer_of(root, stamp)
     layout = Layout(out)
@@ -206,14 +221,20 @@ def write_image(root: pathlib.Path, out: pathlib.Path, version: str, arch: str, 
         "config": config,
         "layers": [packed],
     }
-    layout.finish(layout.document("manifest.v1+json", manifest))
+    name = "tenure:" + version.rpartition("-")[0]  # without the revision of the package
+    layout.finish(layout.document("manifest.v1+json", manifest), name)
+    paths = ["blobs/" + str(blob["digest"]).replace(":", "/") for blob in (config, packed)]
+    return json.dumps([{"Config": paths[0], "Layers": paths[1:], "RepoTags": [name]}]).encode()
 
 
-def archive_of(out: pathlib.Path, stamp: int) -> pathlib.Path:
+def archive_of(out: pathlib.Path, docker: bytes, stamp: int) -> pathlib.Path:
     archive_path = out.with_suffix(".tar")
     with tarfile.open(archive_path, mode="w") as archive:
         for path in sorted(out.rglob("*")):
             archive.addfile(entry(out, path, stamp), path.open("rb") if path.is_file() else None)
+        info = tarfile.TarInfo("manifest.json")
+        info.mode, info.mtime, info.size = 0o644, stamp, len(docker)
+        archive.addfile(info, io.BytesIO(docker))
     return archive_path
 
 
@@ -232,9 +253,9 @@ def main() -> None:
         root = pathlib.Path(scratch) / "root"
         root.mkdir()
         build_root(packages[0], root)
-        write_image(root, out, version, arch, stamp)
+        docker = write_image(root, out, version, arch, stamp)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    print(f"{out}: an OCI image layout of {size / 1e6:.1f} MB; {archive_of(out, stamp)}: its archive")
+    print(f"{out}: an OCI image layout of {size / 1e6:.1f} MB; {archive_of(out, docker, stamp)}: its archive")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ the commands of the README, run there by the user they name, removed and purged.
 chroot do."""
 import contextlib
 import gzip
+import hashlib
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tarfile
 import tempfile
 import unittest
 
@@ -18,6 +20,7 @@ from harness import text_of, until
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD_SECONDS = 900  # a whole build without the compiler's cache, on a slow machine
 IMAGE_BYTES_MAX = 40_000_000
+IMAGE = "tenure:" + re.search(r"(?m)^project\(tenure VERSION ([0-9.]+)", text_of(ROOT / "CMakeLists.txt")).group(1)
 
 
 def run(*command, **options):
@@ -341,6 +344,18 @@ class Packages(unittest.TestCase):
     def test_the_unit_is_confined(self):
         self.check_confined(ROOT / "packaging/tenured.service")
 
+    def check_name(self, image):
+        """Where docker, podman, containerd and skopeo look for it: the name that packaging/ has (deploy_test.py)."""
+        (manifest,) = json.loads(text_of(image / "index.json"))["manifests"]
+        self.assertEqual(manifest["annotations"], {"org.opencontainers.image.ref.name": IMAGE,
+                                                   "io.containerd.image.name": "docker.io/library/" + IMAGE})
+        with tarfile.open(image.with_suffix(".tar")) as archive:
+            (docker,) = json.load(archive.extractfile("manifest.json"))
+            self.assertEqual(docker["RepoTags"], [IMAGE])
+            config = json.load(archive.extractfile(docker["Config"]))
+            layers = [gzip.decompress(archive.extractfile(path).read()) for path in docker["Layers"]]
+        self.assertEqual(config["rootfs"]["diff_ids"], ["sha256:" + hashlib.sha256(layer).hexdigest() for layer in layers])
+
     def test_the_image_is_small_and_runs_as_its_own_user(self):
         image = self.dir / "image"
         run("tools/image.py", self.debs, image, cwd=ROOT)
@@ -350,8 +365,9 @@ class Packages(unittest.TestCase):
         run("tools/image.py", self.debs, image, cwd=ROOT)
         self.assertEqual((image / "index.json").read_bytes(), first)  # the same bytes again
 
+        self.check_name(image)
         bundle = self.dir / "bundle"
-        run("umoci", "unpack", "--image", "%s:latest" % image, bundle)
+        run("umoci", "unpack", "--image", "%s:%s" % (image, IMAGE), bundle)
         process = json.loads(text_of(bundle / "config.json"))["process"]
         self.assertEqual((process["user"]["uid"], process["user"]["gid"]), (10001, 10001))
         box = Chroot(bundle / "rootfs")
