@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,19 @@ static bool marker_write(const struct restore *restore, const char *generation) 
            backup_sync_dir(restore->dir);
 }
 
+/* A server that root starts by mistake would leave files that its own user cannot read. */
+static void tell_next(const struct restore *restore) {
+    const struct passwd *user = getpwuid(restore->owner.st_uid);
+    (void)printf("next        tenured --data %s", restore->dir);
+    if (restore->owner.st_uid == geteuid()) {
+        (void)printf("\n");
+    } else if (user != NULL) {
+        (void)printf(", as the user %s\n", user->pw_name);
+    } else {
+        (void)printf(", as the user %u\n", (unsigned)restore->owner.st_uid);
+    }
+}
+
 static void tell(const struct restore *restore, bool keys) {
     time_t seconds = (time_t)(restore->manifest.now_ms / 1000);
     struct tm when;
@@ -129,7 +143,7 @@ static void tell(const struct restore *restore, bool keys) {
                                    "are not accepted"
                                  : "no token keys (--no-keys): tokens of the lost server are not "
                                    "accepted");
-    (void)printf("next        tenured --data %s\n", restore->dir);
+    tell_next(restore);
     if (restore->sensors) {
         (void)printf("sensors     on (--sensors on)\n");
     } else {

@@ -511,6 +511,14 @@ class Backup(unittest.TestCase):
         tenure("restore", self.backups, code=2)
         tenure("-s", self.server.socket, "backup", self.backups, "--keep", "0", code=2)
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, who restores for others")
+    def test_a_restore_names_the_user_that_the_server_must_run_as(self):
+        self.backup()
+        data = self.dir / "volume"
+        data.mkdir()
+        os.chown(data, 12345, 12345)
+        self.assertIn("tenured --data %s, as the user 12345\n" % data, tenure("restore", self.backups, data))
+
     def test_a_restored_server_has_a_new_generation_and_its_sensors_stay_off(self):
         mark = self.dir / "runs"
         spec = {"command": ["/bin/sh", "-c", "echo run >> %s; exec sleep 1000" % mark]}

@@ -228,8 +228,10 @@ class Packages(unittest.TestCase):
         run("systemd-analyze", "security", "--offline=true", "--threshold=20", unit)
 
     def check_backup_and_restore(self, box):
-        """The runbook, with the server under its own user: root restores for it."""
-        socket, *_ = runbook("Runbook")
+        """The runbook, with the server under its own user: root restores for it, in the shell in which the commands
+        of the README were."""
+        (export,) = [line for line in commands() if line.startswith("export ")]
+        socket = "cd /root\n" + export + "\n" + runbook("Runbook")[0]
         (backup, _), (restore, _) = runbook("Back up"), runbook("Restore")
         program = box.root / "usr/bin/systemctl"
         program.write_text(SERVICE % shlex.join(self.unit(box)), encoding="ascii")
@@ -242,6 +244,7 @@ class Packages(unittest.TestCase):
             finally:
                 box.run("systemctl", "stop", "tenured")
         self.assertRegex(said.partition("restored")[2], r"(?m)^gpus\b")
+        self.assertIn("tenured --data /var/lib/tenure, as the user tenure\n", said)
         (lost,) = (box.root / "var/lib").glob("tenure.lost-*")
         shutil.rmtree(lost)
         found = box.run("find", "/var/lib/tenure", "-printf", "%u:%g %m %y\n")
