@@ -20,8 +20,9 @@ enum tn_status config_secret_read(const struct os *os, const char *path, char *o
 }
 
 const char *config_secret_fault(enum tn_status status) {
-    return status == TN_DENIED ? "it must belong to the server's user, with mode 0600"
-                               : tn_status_text(status);
+    return status == TN_DENIED
+               ? "it must belong to the server's user, with mode 0600, or to root, with mode 0640"
+               : tn_status_text(status);
 }
 
 /* Returns the length of the line without its end; 0: there is none, or it is too long. */

@@ -22,7 +22,7 @@ enum os_open_flags {
     OS_EXCLUSIVE = 8,  /* with OS_CREATE: fails with TN_INVALID if the file exists */
     OS_TRUNCATE = 16,  /* empty it */
     OS_DIRECTORY = 32, /* with OS_READ: a directory, only for sync, which then is sync_dir */
-    OS_PRIVATE = 64,   /* TN_DENIED if another user owns it or has any permission for it */
+    OS_PRIVATE = 64,   /* TN_DENIED if others own it or may use it; but root's group may read */
 };
 
 typedef void os_list_entry(void *ctx, const char *name);

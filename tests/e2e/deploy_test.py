@@ -127,20 +127,20 @@ class Volume(unittest.TestCase):
         self.context = of_kind("StatefulSet")["spec"]["template"]["spec"]["securityContext"]
         self.lives = 0
 
-    def start(self):
+    def start(self, *flags):
         """The volume is mounted and the server starts: returns its process and a function that reads its log."""
         mounts(self.volume, self.context)
         self.lives += 1
         log = open(os.path.join(self.top, "log-%d" % self.lives), "w+", encoding="utf-8")
         self.addCleanup(log.close)
-        process = subprocess.Popen([TENURED, "--data", self.volume, "--listen", "127.0.0.1:0", "--http", "off"],
+        process = subprocess.Popen([TENURED, "--data", self.volume, "--listen", "127.0.0.1:0", "--http", "off", *flags],
                                    stderr=log, user=self.context["runAsUser"], group=self.context["runAsGroup"],
                                    extra_groups=[self.context["fsGroup"]])
         return process, lambda: text_of(log.name)
 
-    def serves(self):
+    def serves(self, *flags):
         """One pod, from its start to its end."""
-        process, said = self.start()
+        process, said = self.start(*flags)
         try:
             until(lambda: process.poll() is not None or "event=ready" in said(), "the server is ready")
             self.assertIsNone(process.poll(), said())
@@ -154,6 +154,22 @@ class Volume(unittest.TestCase):
             self.serves()
         self.assertEqual(stat.S_IMODE(os.stat(self.volume).st_mode) & 0o2770, 0o2770)
         self.assertEqual(stat.S_IMODE(os.stat(self.volume + "/token.keys").st_mode), 0o600)
+
+    def test_a_secret_that_root_gives_to_the_group_is_read(self):
+        """As the kubelet mounts a Secret. What others may read, or the group may write, is refused."""
+        path = os.path.join(self.top, "password")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("a secret of the broker\n")
+        os.chown(path, 0, self.context["fsGroup"])
+        flags = ("--amqp-url", "amqp://127.0.0.1:1", "--amqp-password-file", path)
+        os.chmod(path, 0o440)
+        self.serves(*flags)
+        for owner, mode in ((0, 0o444), (0, 0o460), (self.context["runAsUser"], 0o440), (10002, 0o440)):
+            os.chown(path, owner, -1)
+            os.chmod(path, mode)
+            process, said = self.start(*flags)
+            self.assertEqual(process.wait(PATIENCE), 2, said())
+            self.assertIn("or to root, with mode 0640", said())
 
     def test_a_volume_that_was_filled_elsewhere_is_repaired_once(self):
         """As root's copy of another volume, which the kubelet then opens for the group."""
