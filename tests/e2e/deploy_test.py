@@ -53,7 +53,7 @@ class Deploy(unittest.TestCase):
 
     def test_they_name_the_image_of_this_version(self):
         version = re.search(r"(?m)^project\(tenure VERSION ([0-9.]+)", text_of(ROOT / "CMakeLists.txt")).group(1)
-        for path in (MANIFESTS, COMPOSE, CLUSTER / "compose.yaml"):
+        for path in (MANIFESTS, COMPOSE, CONFIG, CLUSTER / "compose.yaml"):
             self.assertEqual(set(re.findall(r"\btenure:([0-9][^\s`,;]*)", text_of(path))), {version}, path)
 
     def test_the_check_finds_mistakes(self):
