@@ -4,7 +4,7 @@
     tools/image.py DEBS OUT      DEBS: the directory that tools/deb.sh filled
 
 OUT becomes an OCI image layout, and OUT.tar an archive of it for `podman load`, `docker load`, `ctr images import`
-and `skopeo copy oci-archive:OUT.tar`. All of them call the image tenure:VERSION, as the files for containers in
+and `skopeo copy oci-archive:OUT.tar`. All of them call the image localhost/tenure:VERSION, as the files for containers in
 packaging/ do. Each reads the name from a different place:
 
     podman          the annotation io.containerd.image.name of the index; until 4.0 that of ref.name
@@ -37,8 +37,6 @@ import tempfile
 
 USER = 10001
 PROGRAMS = ["usr/bin/tenured", "usr/bin/tenure", "usr/libexec/tenure/tenure-guardian"]
-# What docker, containerd and Kubernetes put before a name without a registry.
-NAME_PREFIX = "docker.io/library/"
 ARCHITECTURES = {"amd64": "amd64", "arm64": "arm64"}
 
 
@@ -173,7 +171,7 @@ class Layout:
 
     def finish(self, manifest: dict[str, object], name: str) -> None:
         manifest["annotations"] = {
-            "io.containerd.image.name": NAME_PREFIX + name,
+            "io.containerd.image.name": name,
             "org.opencontainers.image.ref.name": name,
         }
         index = {"schemaVersion": 2, "manifests": [manifest]}
@@ -221,7 +219,8 @@ def write_image(root: pathlib.Path, out: pathlib.Path, version: str, arch: str, 
         "config": config,
         "layers": [packed],
     }
-    name = "tenure:" + version.rpartition("-")[0]  # without the revision of the package
+    # Not the name of a registry, so nothing asks one for the image.
+    name = "localhost/tenure:" + version.rpartition("-")[0]  # without the revision of the package
     layout.finish(layout.document("manifest.v1+json", manifest), name)
     paths = ["blobs/" + str(blob["digest"]).replace(":", "/") for blob in (config, packed)]
     return json.dumps([{"Config": paths[0], "Layers": paths[1:], "RepoTags": [name]}]).encode()

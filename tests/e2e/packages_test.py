@@ -20,7 +20,7 @@ from harness import text_of, until
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD_SECONDS = 900  # a whole build without the compiler's cache, on a slow machine
 IMAGE_BYTES_MAX = 40_000_000
-IMAGE = "tenure:" + re.search(r"(?m)^project\(tenure VERSION ([0-9.]+)", text_of(ROOT / "CMakeLists.txt")).group(1)
+IMAGE = "localhost/tenure:" + re.search(r"(?m)^project\(tenure VERSION ([0-9.]+)", text_of(ROOT / "CMakeLists.txt")).group(1)
 
 
 def run(*command, **options):
@@ -351,7 +351,7 @@ class Packages(unittest.TestCase):
         """Where docker, podman, containerd and skopeo look for it: the name that packaging/ has (deploy_test.py)."""
         (manifest,) = json.loads(text_of(image / "index.json"))["manifests"]
         self.assertEqual(manifest["annotations"], {"org.opencontainers.image.ref.name": IMAGE,
-                                                   "io.containerd.image.name": "docker.io/library/" + IMAGE})
+                                                   "io.containerd.image.name": IMAGE})
         with tarfile.open(image.with_suffix(".tar")) as archive:
             (docker,) = json.load(archive.extractfile("manifest.json"))
             self.assertEqual(docker["RepoTags"], [IMAGE])
