@@ -26,15 +26,13 @@
 #include "cli/run_keep.h"
 #include "cli/run_lease.h"
 #include "cli/run_terminal.h"
+#include "cli/run_times.h"
 #include "cli/run_wait.h"
 #include "process/cgroup.h"
 #include "process/proc.h"
 #include "process/run.h"
 #include "process/run_job.h"
 
-#define MARGIN_MIN_MS 500u
-#define MARGIN_MAX_MS 3000u
-#define KILL_AFTER_MS 10000u
 #define END_MS 5000u        /* for RELEASE or ACK */
 #define END_LOST_MS 1500u   /* the same if the server could not be reached before */
 #define END_STUCK_MS 15000u /* the same for an ACK without which the values stay away for good */
@@ -49,7 +47,7 @@ struct keeping {
     char cgroup[RUN_RECORD_PATH_MAX];
     enum run_record_proof proof;
     int notes;
-    uint64_t margin_ms, kill_after_ms;
+    struct cli_run_times times;
     struct run_frame_times live; /* what the guardian was told last */
     char **env;
     bool renew_runs;
@@ -76,8 +74,8 @@ static uint64_t before(uint64_t at_ms, uint64_t by_ms) {
 }
 
 static struct run_frame_times times_of(const struct keeping *keeping, uint64_t deadline_ms) {
-    uint64_t kill_at = before(deadline_ms, keeping->margin_ms);
-    return (struct run_frame_times){.term_at_ms = before(kill_at, keeping->kill_after_ms),
+    uint64_t kill_at = before(deadline_ms, keeping->times.margin_ms);
+    return (struct run_frame_times){.term_at_ms = before(kill_at, keeping->times.kill_after_ms),
                                     .kill_at_ms = kill_at};
 }
 
@@ -91,7 +89,7 @@ static void live_set(struct keeping *keeping, struct run_frame_times live) {
 
 /* SIGTERM now, SIGKILL after the time for it, or earlier if there is less. */
 static void wind_up(struct keeping *keeping, uint64_t kill_at_ms) {
-    uint64_t kill_at = earlier(now_ms(keeping) + keeping->kill_after_ms, kill_at_ms);
+    uint64_t kill_at = earlier(now_ms(keeping) + keeping->times.kill_after_ms, kill_at_ms);
     live_set(keeping, (struct run_frame_times){.kill_at_ms = kill_at});
     run_job_term(&keeping->job);
     if (keeping->renew_runs) {
@@ -165,8 +163,8 @@ static void note_take(struct keeping *keeping, const struct cli_run_note *note) 
         lose(keeping, "was revoked", "");
         keeping->revoked = true;
         keeping->endless = note->until_ms == 0;
-        wind_up(keeping,
-                note->until_ms != 0 ? before(note->until_ms, keeping->margin_ms) : UINT64_MAX);
+        wind_up(keeping, note->until_ms != 0 ? before(note->until_ms, keeping->times.margin_ms)
+                                             : UINT64_MAX);
         break;
     case CLI_RUN_NOTE_LOST:
         lose(keeping, "was lost", note->words);
@@ -277,7 +275,7 @@ static void times_look(struct keeping *keeping) {
     if (now >= keeping->live.kill_at_ms) {
         run_job_kill(&keeping->job);
     }
-    if (now >= keeping->live.kill_at_ms + keeping->margin_ms / 3) {
+    if (now >= keeping->live.kill_at_ms + keeping->times.margin_ms / 3) {
         run_job_force(&keeping->job);
         if (keeping->renew_runs) {
             run_job_force(&keeping->renew);
@@ -294,7 +292,7 @@ static int wait_ms(const struct keeping *keeping) {
     if (!keeping->lost && keeping->live.term_at_ms != 0) {
         at = keeping->live.term_at_ms;
     } else if (now >= at) {
-        at += keeping->margin_ms / 3;
+        at += keeping->times.margin_ms / 3;
     }
     return now >= at ? RUN_JOB_AGAIN_MS : (int)earlier(at - now, 60000);
 }
@@ -366,25 +364,16 @@ static bool prepare(struct keeping *keeping) {
 }
 
 /* A pool may have made the ttl shorter than the one that --kill-after was checked with. */
-static uint64_t kill_after_of(const struct cli_run_options *options, uint64_t ttl_ms) {
-    uint64_t most = ttl_ms * 2 / 5;
-    if (!options->has_kill_after) {
-        return earlier(KILL_AFTER_MS, ttl_ms / 4);
-    }
-    if (options->kill_after_ms > most) {
+static void times_init(struct keeping *keeping) {
+    const struct cli_run_options *options = &keeping->options;
+    uint64_t ttl = keeping->lease.ttl_ms;
+    keeping->times = cli_run_times_of(ttl, options->has_kill_after ? options->kill_after_ms
+                                                                   : CLI_RUN_KILL_AFTER_DEFAULT);
+    if (options->has_kill_after && keeping->times.kill_after_ms < options->kill_after_ms) {
         (void)fprintf(stderr,
                       "tenure run: the pools limit the ttl to %gs, and so --kill-after to %gs\n",
-                      (double)ttl_ms / 1000, (double)most / 1000);
+                      (double)ttl / 1000, (double)keeping->times.kill_after_ms / 1000);
     }
-    return earlier(options->kill_after_ms, most);
-}
-
-static void times_init(struct keeping *keeping) {
-    uint64_t ttl = keeping->lease.ttl_ms;
-    uint64_t margin = ttl / 10;
-    margin = margin > MARGIN_MIN_MS ? margin : MARGIN_MIN_MS;
-    keeping->margin_ms = earlier(earlier(margin, MARGIN_MAX_MS), ttl / 4);
-    keeping->kill_after_ms = kill_after_of(&keeping->options, ttl);
     keeping->live = times_of(keeping, keeping->lease.deadline_ms);
 }
 
@@ -392,8 +381,8 @@ static void times_init(struct keeping *keeping) {
 static bool start(struct keeping *keeping, const struct cli_client *client) {
     keeping->env = cli_run_environment_make(&keeping->lease, keeping->lease.token, environ);
     if (keeping->env == NULL ||
-        !cli_run_keep_start(&keeping->lease, client, keeping->options.renew_command != NULL,
-                            &keeping->notes)) {
+        !cli_run_keep_start(&keeping->lease, &keeping->times, client,
+                            keeping->options.renew_command != NULL, &keeping->notes)) {
         (void)fprintf(stderr, "tenure run: out of memory\n");
         return false;
     }

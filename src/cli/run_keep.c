@@ -12,13 +12,12 @@
 #include "cli/reply_reader.h"
 #include "cli/show_json.h"
 
-#define PAUSE_MIN_MS 50u
 #define PAUSE_MAX_MS 1000u
-#define ATTEMPT_MIN_MS 500u
 
 struct keep {
     struct cli_run_lease lease;
     struct cli_settings settings; /* with the time limit of one attempt */
+    uint64_t renew_ms;            /* from one renewal to the next */
     struct cli_client client;
     bool connected, subscribed;
     bool wants_tokens;
@@ -101,7 +100,7 @@ static void lease_judge(struct keep *keep) {
     struct tn_bytes request[] = {tn_bytes_of("LEASE", 5),
                                  tn_bytes_of(keep->lease.id, strlen(keep->lease.id))};
     keep->changed = false;
-    keep->renew_at_ms = cli_run_now_ms(&keep->settings) + keep->lease.ttl_ms / 3;
+    keep->renew_at_ms = cli_run_now_ms(&keep->settings) + keep->renew_ms;
     enum cli_link link = cli_client_send(&keep->client, request, 2, keep->settings.timeout_ms);
     if (link == CLI_LINK_OK) {
         link = reply_wait(keep);
@@ -164,8 +163,8 @@ static void renewed(struct keep *keep, uint64_t sent_ms) {
     }
     cli_run_lease_granted(&keep->lease, sent_ms, cli_run_now_ms(&keep->settings), deadline);
     note.until_ms = keep->lease.deadline_ms;
-    keep->renew_at_ms = sent_ms + keep->lease.ttl_ms / 3;
-    keep->pause_ms = PAUSE_MIN_MS;
+    keep->renew_at_ms = sent_ms + keep->renew_ms;
+    keep->pause_ms = CLI_RUN_PAUSE_MS;
     note_put(keep, &note); /* first: the command must not wait for a token */
     if (keep->wants_tokens) {
         token_get(keep);
@@ -264,26 +263,24 @@ static void *keep_run(void *ctx) {
 
 static struct keep the_keep; /* the thread's, until the process ends */
 
-bool cli_run_keep_start(const struct cli_run_lease *lease, const struct cli_client *client,
-                        bool wants_tokens, int *ret_notes) {
+bool cli_run_keep_start(const struct cli_run_lease *lease, const struct cli_run_times *times,
+                        const struct cli_client *client, bool wants_tokens, int *ret_notes) {
     int ends[2];
     pthread_t thread;
     struct keep *keep = &the_keep;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return false;
     }
-    /* A connection may die without a word. A renewal that begins at a third of the ttl and gets no
-     * answer must leave time for another one on a new connection before the command has to end. */
-    uint64_t attempt = lease->ttl_ms / 6;
     keep->lease = *lease;
     keep->settings = *lease->settings;
-    keep->settings.timeout_ms = attempt > ATTEMPT_MIN_MS ? attempt : ATTEMPT_MIN_MS;
+    keep->settings.timeout_ms = times->attempt_ms;
+    keep->renew_ms = times->renew_ms;
     keep->lease.settings = &keep->settings;
     keep->client = *client;
     keep->connected = true;
     keep->wants_tokens = wants_tokens;
     keep->renew_at_ms = 0; /* once events are followed: what happened before is known then */
-    keep->pause_ms = PAUSE_MIN_MS;
+    keep->pause_ms = CLI_RUN_PAUSE_MS;
     keep->notes = ends[1];
     *ret_notes = ends[0];
     if (pthread_create(&thread, NULL, keep_run, keep) != 0) {

@@ -6,6 +6,7 @@
 
 #include "base/duration.h"
 #include "cli/display.h"
+#include "cli/run_times.h"
 #include "cli/spell.h"
 
 enum option { FROM, WAIT, HOLDER, TTL, KILL_AFTER, META, RENEW, CONTAINMENT, GUARDIAN, OPTIONS };
@@ -146,13 +147,13 @@ static bool option_take(struct cli_run_options *options, int argc, char **argv, 
                          : wrong("a value is missing after ", names[i]);
 }
 
-/* Half of the ttl is for renewals; what the command needs to end must fit into the other half. */
 static bool times_check(struct cli_run_options *options) {
     options->ttl_s = options->has_ttl ? options->ttl_s : CLI_RUN_TTL_S;
     if (options->ttl_s < CLI_RUN_TTL_MIN_S || options->ttl_s > 1000000000) {
         return wrong("--ttl is at least 2 seconds", "");
     }
-    return !options->has_kill_after || options->kill_after_ms <= options->ttl_s * 1000 * 2 / 5 ||
+    return !options->has_kill_after ||
+           options->kill_after_ms <= cli_run_kill_after_most(options->ttl_s * 1000) ||
            wrong("--kill-after is at most two fifths of --ttl", "");
 }
 

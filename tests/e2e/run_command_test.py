@@ -666,11 +666,12 @@ class WithoutServer(RunCase):
         self.assertEqual(self.leases(), [])
 
     def test_a_connection_that_falls_silent_is_replaced_in_time(self):
-        """Meanwhile the server serves others: a machine between was switched off."""
+        """Meanwhile the server serves others: a machine between was switched off. The command has to end in the
+        middle of its ttl, which is the least time for a second renewal."""
         proxy = Proxy(self.server)
         self.addCleanup(proxy.close)
         self.witness.forget()
-        run = Run(proxy.port, "--from", "one", "--ttl", "20", "--", *self.witness.command())
+        run = Run(proxy.port, "--from", "one", "--ttl", "20", "--kill-after", "8", "--", *self.witness.command())
         self.addCleanup(run.remove)
         until(self.witness.is_held, "the witness")
         until(lambda: self.leases()[0]["last_seen"] != self.leases()[0]["created"], "the renewal at the start")

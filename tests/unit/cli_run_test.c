@@ -1,8 +1,10 @@
-/* Until when a lease is surely held: server deadlines in local time, never later than the truth. */
+/* Until when a lease is surely held: server deadlines in local time, never later than the truth; and when it
+ * is renewed. */
 #include "unit/unit.h"
 
 #include "base/prng.h"
 #include "cli/run_lease.h"
+#include "cli/run_times.h"
 
 #define TTL_MS 30000u
 
@@ -104,12 +106,50 @@ static void no_deadline_after_a_wait_is_later_than_the_truth(void **state) {
     }
 }
 
+static void times_check(uint64_t ttl_ms, uint64_t kill_after_ms) {
+    struct cli_run_times times = cli_run_times_of(ttl_ms, kill_after_ms);
+    uint64_t second = times.renew_ms + times.attempt_ms + CLI_RUN_PAUSE_MS;
+    assert_int_equal(times.term_ms + times.kill_after_ms + times.margin_ms, ttl_ms);
+    assert_true(times.margin_ms >= (ttl_ms < 2000 ? ttl_ms / 4 : 500));
+    assert_true(second + times.attempt_ms <= times.term_ms);
+    assert_true(times.attempt_ms >= ttl_ms / 12 || times.attempt_ms >= 500);
+    assert_true(times.renew_ms >= ttl_ms / 10 && times.renew_ms <= ttl_ms / 3);
+    if (kill_after_ms != CLI_RUN_KILL_AFTER_DEFAULT) {
+        assert_int_equal(times.kill_after_ms, kill_after_ms);
+    }
+}
+
+/* All that --ttl and --kill-after can be, and a ttl of a second, which a pool can demand. */
+static void a_renewal_without_an_answer_leaves_time_for_another(void **state) {
+    (void)state;
+    for (uint64_t ttl_ms = 1000; ttl_ms <= 1000000000000;
+         ttl_ms += ttl_ms < 90000 ? 1000 : ttl_ms) {
+        uint64_t most = cli_run_kill_after_most(ttl_ms);
+        times_check(ttl_ms, CLI_RUN_KILL_AFTER_DEFAULT);
+        for (uint64_t part = 0; part <= 1000; part++) {
+            times_check(ttl_ms, most * part / 1000);
+        }
+        assert_int_equal(cli_run_times_of(ttl_ms, most + 1).kill_after_ms, most);
+    }
+}
+
+static void with_time_to_spare_a_lease_is_renewed_at_a_third(void **state) {
+    (void)state;
+    for (uint64_t ttl_ms = 60000; ttl_ms <= 3600000; ttl_ms += 1000) {
+        struct cli_run_times times = cli_run_times_of(ttl_ms, CLI_RUN_KILL_AFTER_DEFAULT);
+        assert_int_equal(times.renew_ms, ttl_ms / 3);
+        assert_int_equal(times.attempt_ms, ttl_ms / 6);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_ttl_counts_from_before_the_request),
         cmocka_unit_test(a_ttl_that_is_cut_short_ends_when_the_server_says),
         cmocka_unit_test(no_deadline_is_later_than_the_truth),
         cmocka_unit_test(no_deadline_after_a_wait_is_later_than_the_truth),
+        cmocka_unit_test(a_renewal_without_an_answer_leaves_time_for_another),
+        cmocka_unit_test(with_time_to_spare_a_lease_is_renewed_at_a_third),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
