@@ -21,6 +21,7 @@
 #include "kernel/result.h"
 
 #define SECRET_MAX 256u
+#define SHARE_MIN_MS 1000u /* for an address of several, if the whole time is long enough */
 
 __attribute__((format(printf, 3, 4))) static enum cli_link fail(struct cli_client *client,
                                                                 enum cli_link link,
@@ -98,18 +99,34 @@ static int connect_one(struct cli_client *client, const struct addrinfo *address
     return error;
 }
 
+/* The part of the time for the first of `count` addresses, which may lead to a machine that is switched off:
+ * the others need some too. */
+static uint64_t share_until(const struct cli_client *client, uint64_t deadline, unsigned count) {
+    uint64_t now = client->os->clock_boot_ms(client->os->ctx);
+    uint64_t left = deadline > now ? deadline - now : 0;
+    uint64_t least = left / 2 < SHARE_MIN_MS ? left / 2 : SHARE_MIN_MS;
+    if (deadline == UINT64_MAX || count <= 1) {
+        return deadline;
+    }
+    return now + (left / count > least ? left / count : least);
+}
+
 static enum cli_link connect_any(struct cli_client *client, const char *host, const char *port,
                                  uint64_t deadline) {
     struct addrinfo *found;
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     int code = getaddrinfo(host, port, &hints, &found);
     int error = 0;
+    unsigned count = 0;
     if (code != 0) {
         return fail(client, CLI_LINK_UNREACHABLE, "cannot find %.100s port %.20s: %s", host, port,
                     gai_strerror(code));
     }
     for (const struct addrinfo *at = found; at != NULL; at = at->ai_next) {
-        error = connect_one(client, at, deadline);
+        count++;
+    }
+    for (const struct addrinfo *at = found; at != NULL; at = at->ai_next) {
+        error = connect_one(client, at, share_until(client, deadline, count--));
         if (error == 0) {
             break;
         }
