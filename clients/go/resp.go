@@ -26,7 +26,7 @@ func encode(words []string) []byte {
 const (
 	replyMax = 1 << 26 // bytes of one reply
 	lineMax  = 1 << 16 // which the buffer of a reader holds
-	depthMax = 32      // of arrays in arrays
+	depthMax = 32      // of arrays in arrays, and of attributes before a reply
 )
 
 type reader struct {
@@ -124,6 +124,10 @@ func (r *reader) sized(kind byte, size int) (any, error) {
 		if _, err := r.items(2 * size); err != nil {
 			return nil, err
 		}
+		if err := r.deeper(); err != nil {
+			return nil, err
+		}
+		defer func() { r.depth-- }()
 		return r.item()
 	}
 	return nil, fmt.Errorf("not RESP3: a reply begins with %q", kind)
@@ -150,9 +154,17 @@ func (r *reader) bulk(kind byte, size int) (any, error) {
 	return text, nil
 }
 
-func (r *reader) items(count int) ([]any, error) {
+// deeper counts a level, which is one of the stack too.
+func (r *reader) deeper() error {
 	if r.depth++; r.depth > depthMax {
-		return nil, fmt.Errorf("not RESP3: a deep reply")
+		return fmt.Errorf("not RESP3: a deep reply")
+	}
+	return nil
+}
+
+func (r *reader) items(count int) ([]any, error) {
+	if err := r.deeper(); err != nil {
+		return nil, err
 	}
 	defer func() { r.depth-- }()
 	items := []any{}
