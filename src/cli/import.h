@@ -38,6 +38,7 @@ enum import_column {
 
 struct import_columns {
     uint32_t at[IMPORT_COLUMNS];     /* counted from 1; 0: the column is missing */
+    uint32_t parts[2];               /* the parts of the holder, if it has a column too */
     const char *map[IMPORT_COLUMNS]; /* from --map, not NUL-terminated; NULL: not given */
     uint32_t map_len[IMPORT_COLUMNS];
     const char *holder_type; /* NULL: the column has complete holders */

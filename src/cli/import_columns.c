@@ -187,6 +187,8 @@ bool import_columns_place(struct import_columns *columns, const struct cli_rows 
         columns->at[IMPORT_EXPIRES] = first->count >= 3 ? 3 : 0;
     }
     if (columns->at[IMPORT_HOLDER] != 0) {
+        columns->parts[0] = columns->at[IMPORT_OWNER_TYPE];
+        columns->parts[1] = columns->at[IMPORT_OWNER_UUID];
         columns->at[IMPORT_OWNER_TYPE] = columns->at[IMPORT_OWNER_UUID] = 0;
     }
     const char *missing = columns->at[IMPORT_VALUE] == 0 ? "value" : "holder";
@@ -204,7 +206,7 @@ bool import_columns_ignored(const struct import_columns *columns, const struct c
                             struct cli_text *text) {
     bool some = false;
     for (uint32_t i = 0; i < first->count; i++) {
-        bool used = false;
+        bool used = columns->parts[0] == i + 1 || columns->parts[1] == i + 1;
         for (unsigned column = 0; column < IMPORT_COLUMNS; column++) {
             used = used || columns->at[column] == i + 1;
         }
