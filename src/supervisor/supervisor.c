@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "engine/read.h"
+#include "process/proc.h"
 #include "process/run_output.h"
 #include "supervisor/supervisor_parts.h"
 
@@ -398,14 +399,24 @@ static bool guardian_find(struct supervisor *supervisor) {
     return run_guardian_find(supervisor->guardian, sizeof supervisor->guardian);
 }
 
+/* Why no sensor can be started; NULL: they can. Every guardian needs its list of children, in a pid namespace
+ * too; without it a run would end and never be known to. */
+static const char *judge_idle(struct supervisor *supervisor) {
+    if (!guardian_find(supervisor)) {
+        return "tenure-guardian was not found";
+    }
+    return process_children_known() ? NULL : "there is no /proc/thread-self/children";
+}
+
 static bool begin(struct supervisor *supervisor) {
     const struct supervisor_options *options = &supervisor->options;
     struct run_orphans_hooks hooks = {
         .gone = on_orphan_gone, .unproven = on_orphan_unproven, .all_gone = on_orphans_gone};
     supervisor->idle = options->idle;
     supervisor->off_reason = supervisor->idle ? "sensors = off" : NULL;
-    if (!supervisor->idle && !guardian_find(supervisor)) {
-        supervisor->off_reason = "tenure-guardian was not found";
+    const char *why = supervisor->idle ? NULL : judge_idle(supervisor);
+    if (why != NULL) {
+        supervisor->off_reason = why;
         supervisor_log(supervisor, "event=supervisor_off reason=\"%s\"", supervisor->off_reason);
         supervisor->idle = true;
     }
@@ -416,7 +427,8 @@ static bool begin(struct supervisor *supervisor) {
                                               supervisor, &supervisor->orphans);
     if (status != TN_OK) {
         supervisor->orphans = NULL;
-        supervisor->off_reason = "cannot read the directory of runs";
+        why = "cannot read the directory of runs";
+        supervisor->off_reason = supervisor->idle ? supervisor->off_reason : why;
         supervisor_log(supervisor, "event=supervisor_off dir=%s reason=\"%s\"", options->dir,
                        tn_status_text(status));
         (void)supervisor_read_leases(supervisor);

@@ -46,7 +46,18 @@ def port_of(s):
     return s.getsockname()[1]
 
 
+# Executes a program that has no /proc.
+WITHOUT_PROC = ("unshare", "--mount", "sh", "-c", 'umount -l /proc && exec "$@"', "sh")
+
+
+def runs_without_proc(program):
+    """Not every container permits unmounting, even to root; and a program with a sanitizer needs /proc itself."""
+    return subprocess.run([*WITHOUT_PROC, program, "--version"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL, timeout=PATIENCE, check=False).returncode == 0
+
+
 class Server:
+    before = ()  # a command that executes the program after it
     # A client that does not read for a while counts as slow only in the tests of that.
     patience = ("--slow-seconds", "600")
 
@@ -65,7 +76,7 @@ class Server:
         self.log = open(os.path.join(self.data, "stderr"), "ab")
         resp, http = map(port_of, self.held) if self.held else (0, 0)
         self.process = subprocess.Popen(
-            [TENURED, "--data", os.path.join(self.data, "data"), "--listen", "127.0.0.1:%d" % resp,
+            [*self.before, TENURED, "--data", os.path.join(self.data, "data"), "--listen", "127.0.0.1:%d" % resp,
              "--http", "127.0.0.1:%d" % http, "--port-file", port_file, *self.patience, *self.flags],
             stderr=self.log)
 

@@ -11,7 +11,7 @@ import unittest
 
 import redis
 
-from harness import Server, pairs, text_of, until
+from harness import BUILD, TENURED, WITHOUT_PROC, Server, pairs, runs_without_proc, text_of, until
 from sensors import processes
 
 # Appends its pid and its epoch's run when it starts, and the word when it is asked to stop.
@@ -231,6 +231,23 @@ class Sensors(unittest.TestCase):
         r.execute_command("RULE", "SET", "r", "t")
         self.assertEqual(server.stop(), 0)
         self.assertFalse(os.path.exists(self.out))
+
+
+    def test_nothing_is_started_that_could_not_be_proven_dead(self):
+        """Without /proc the guardian would look for children forever."""
+        if not runs_without_proc(TENURED):
+            self.skipTest("needs the right to unmount /proc, and no sanitizer")
+        self.begin()
+        self.started(1)
+        self.server.flags += ("--sensor-guardian", os.path.abspath(os.path.join(BUILD, "tenure-guardian")))
+        self.server.before = WITHOUT_PROC
+        self.restart(signal.SIGTERM)
+        self.said("event=supervisor_off", 'reason="there is no /proc/thread-self/children"')
+        self.said("event=sensor_not_started", "sensor=s", "/proc")
+        self.assertEqual(len(self.lines("start")), 1)
+        self.server.before = ()
+        self.restart(signal.SIGTERM)
+        self.started(2)
 
 
 class Health(Sensors):
