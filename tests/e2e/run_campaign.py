@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Contenders for one value, each through `tenure run`, while every part of it is killed or stopped at random:
-`tenure`, its guardian, the command, the server. The witness (see runs.py) proves that two holders were never
-alive together; every process that is left at the end is a failure too. Of one run either `tenure` or the guardian
-is hit, never both: docs/run.md describes that case.
+`tenure`, its guardian, the command, the server. Half of the runs wait in line for the value, the others try again and
+again. The witness (see runs.py) proves that two holders were never alive together; every process that is left at the
+end is a failure too. Of one run either `tenure` or the guardian is hit, never both: docs/run.md describes that case.
 
 RUN_TEST_INTERRUPTIONS (15), RUN_TEST_CONTENDERS (4), RUN_TEST_SEED, RUN_TEST_SECONDS (no new interruption after
 so long)."""
@@ -41,7 +41,8 @@ class Contender(threading.Thread):
         while not self.campaign.over:
             mode = self.random.choice(MODES)
             containment = self.random.choice(("auto", "none"))
-            run = Run(self.campaign.server.port, "--from", "one", "--ttl", "2", "--kill-after", "0.3",
+            wait = self.random.choice(("0s", "5s"))
+            run = Run(self.campaign.server.port, "--from", "one", "--ttl", "2", "--kill-after", "0.3", "--wait", wait,
                       "--containment", containment, "--", *self.campaign.witness.command(mode), env=NO_LEAK_CHECK)
             self.run_now = run
             code, _, err = run.end()
@@ -49,6 +50,7 @@ class Contender(threading.Thread):
             if "Sanitizer" in err or "assert" in err:
                 self.campaign.complaints.append(err)
             self.campaign.ends[code] += 1
+            self.campaign.waits += wait != "0s"
             if code == NOT_ACQUIRED:
                 time.sleep(0.05)
             else:
@@ -66,6 +68,7 @@ class Campaign:
         r.close()
         self.over = False
         self.acquired = 0
+        self.waits = 0
         self.ends = collections.Counter()
         self.done = collections.Counter()
         self.complaints = []
@@ -183,6 +186,7 @@ class Campaign:
     def report(self, seconds):
         print("seed %d: %d interruptions in %d s, %d times held, never by two"
               % (SEED, sum(self.done.values()), seconds, self.acquired))
+        print("%d of %d runs waited in line" % (self.waits, sum(self.ends.values())))
         print("interruptions: " + ", ".join("%s %d" % item for item in sorted(self.done.items())))
         print("exit codes: " + ", ".join("%s: %d" % item for item in sorted(self.ends.items())))
 
