@@ -26,8 +26,8 @@ enum cli_link {
     CLI_LINK_LOST,        /* the request may have been sent */
 };
 
-/* Connects to the Unix-domain socket or any address of the host, or among several nodes to the one that owns
- * the log (owner.c), and selects RESP3; logs in as
+/* Connects to the Unix-domain socket or any address of the host, each of which gets a part of the time, or
+ * among several nodes to the one that owns the log (owner.c), and selects RESP3; logs in as
  * TENURE_USER with TENURE_SECRET or the first line of TENURE_SECRET_FILE, if set. The timeout of
  * the settings applies to all of this. */
 enum cli_link cli_client_open(struct cli_client *client, const struct cli_settings *settings);

@@ -308,10 +308,10 @@ static void keep(struct keeping *keeping) {
             {.fd = keeping->renew_runs ? keeping->renew.descriptor : -1, .events = POLLIN},
         };
         (void)poll(on, sizeof on / sizeof on[0], wait_ms(keeping));
-        notes_take(keeping); /* before the times: a renewal that is there counts */
         signals_take(keeping);
-        job_look(keeping);
+        job_look(keeping); /* before the notes: the guardian acts by the times that it was told */
         renew_look(keeping);
+        notes_take(keeping); /* before the times: a renewal that is there counts */
         times_look(keeping);
         if (keeping->over && keeping->renew_runs) {
             run_job_kill(&keeping->renew);
