@@ -236,6 +236,8 @@ static void over(struct keeping *keeping, bool unproven) {
                           "tenure run: tenure-guardian was killed, and with it the command\n");
         }
         keeping->code = CLI_RUN_EXIT_SIGNAL + SIGKILL;
+    } else if (!keeping->started && keeping->job.error == 0) {
+        (void)fprintf(stderr, "tenure run: tenure-guardian ended before it started the command\n");
     }
 }
 

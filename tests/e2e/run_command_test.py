@@ -91,6 +91,13 @@ class Ordinary(RunCase):
         self.assertIn("is /proc mounted?", err)
         self.assertEqual(self.leases(), [])
 
+    def test_a_guardian_that_ends_before_the_command_has_begun_is_told(self):
+        _, out, err = self.run_to_end("--from", "one", "--containment", "none", "--guardian", "/bin/false", "--", "echo", "ran",
+                                      code=125)
+        self.assertEqual(out, "")
+        self.assertIn("tenure-guardian", err)
+        self.assertEqual(self.leases(), [])
+
     def test_wrong_options_are_named(self):
         for options, word in (((), "--from"), (("--from", "one"), "command"), (("--from", "one", "ls"), "--"),
                               (("--from", "one:0", "--", "ls"), "one:0"),
