@@ -7,15 +7,17 @@ end is a failure too. Of one run either `tenure` or the guardian is hit, never b
 RUN_TEST_INTERRUPTIONS (15), RUN_TEST_CONTENDERS (4), RUN_TEST_SEED, RUN_TEST_SECONDS (no new interruption after
 so long)."""
 import collections
+import glob
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
 
-from harness import PATIENCE, Server, until
-from runs import Run, Witness, children_of
+from harness import PATIENCE, Server, text_of, until
+from runs import Run, Witness, children_of, state_of
 
 INTERRUPTIONS = int(os.environ.get("RUN_TEST_INTERRUPTIONS", "15"))
 CONTENDERS = int(os.environ.get("RUN_TEST_CONTENDERS", "4"))
@@ -26,6 +28,31 @@ NOT_ACQUIRED = 121
 # The leak check at the end of a sanitized program is a child process, which looks like a guardian here. If it
 # is killed, its parent waits for it forever.
 NO_LEAK_CHECK = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+
+
+def tree_of(pid):
+    """What its threads wait for, and the same of all processes below it."""
+    threads = []
+    for task in glob.glob("/proc/%d/task/*" % pid):
+        try:
+            threads.append("%s in %s" % (os.path.basename(task), text_of(task + "/wchan")))
+        except OSError:
+            pass
+    return "%d %s (%s)%s" % (pid, state_of(pid), ", ".join(threads),
+                             "".join("; " + tree_of(child) for child in children_of(pid)))
+
+
+def guardians_of(pid):
+    """Without the one that only tries whether a pid namespace is permitted: it has no arguments, and its leak check,
+    a child process too, is on."""
+    found = []
+    for child in children_of(pid):
+        try:
+            if text_of("/proc/%d/cmdline" % child).count("\0") > 1:
+                found.append(child)
+        except OSError:
+            pass
+    return found
 
 
 class Contender(threading.Thread):
@@ -45,7 +72,11 @@ class Contender(threading.Thread):
             run = Run(self.campaign.server.port, "--from", "one", "--ttl", "2", "--kill-after", "0.3", "--wait", wait,
                       "--containment", containment, "--", *self.campaign.witness.command(mode), env=NO_LEAK_CHECK)
             self.run_now = run
-            code, _, err = run.end()
+            try:
+                code, _, err = run.end()
+            except subprocess.TimeoutExpired:
+                self.campaign.complaints.append("a run does not end: " + tree_of(run.pid))
+                return
             self.run_now = None
             if "Sanitizer" in err or "assert" in err:
                 self.campaign.complaints.append(err)
@@ -79,7 +110,7 @@ class Campaign:
         """A run that has a guardian: it holds the value, or is about to end."""
         for contender in self.contenders:
             run = contender.run_now
-            if run is not None and run.process.poll() is None and children_of(run.pid):
+            if run is not None and run.process.poll() is None and guardians_of(run.pid):
                 return run
         return None
 
@@ -100,7 +131,7 @@ class Campaign:
         self.timers.append(timer)
 
     def guardian_of(self, run):
-        found = children_of(run.pid)
+        found = guardians_of(run.pid)
         return found[0] if found else run.pid
 
     def main_of(self, run):
