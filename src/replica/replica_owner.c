@@ -329,12 +329,20 @@ static void swap_give_up(struct step *s) {
     o->take_after_ms = s->now_ms + o->options.ttl_ms;
 }
 
+/* When the swap in flight is given up. A renewal leaves no batch in doubt: when its node's time is over
+ * and others may take over, there is nothing to wait for. */
+static uint64_t give_up_at(const struct replica_owner *o) {
+    uint64_t doubt_ms = o->swap.began_ms + o->options.doubt_ms;
+    uint64_t lapse_ms = o->valid_until_ms + o->options.ttl_ms / 10 + MARGIN_MS;
+    return o->swap.kind == REPLICA_SWAP_RENEW && lapse_ms < doubt_ms ? lapse_ms : doubt_ms;
+}
+
 /* Undecided: again at this time, unless we have tried for too long. */
 static void swap_again(struct step *s, uint64_t at_ms) {
     struct replica_owner *o = s->owner;
     o->swap.under_way = o->swap.asking = false;
     o->swap.retry_at_ms = at_ms;
-    if (s->now_ms >= o->swap.began_ms + o->options.doubt_ms) {
+    if (s->now_ms >= give_up_at(o)) {
         swap_give_up(s);
     } else if (s->now_ms >= at_ms) {
         swap_send(s);
@@ -500,7 +508,7 @@ static void on_unread(struct step *s, const struct replica_fact *fact) {
     if (!o->swap.asking) {
         return;
     }
-    if (s->now_ms < o->swap.began_ms + o->options.doubt_ms) {
+    if (s->now_ms < give_up_at(o)) {
         read_send(s);
     } else { /* its outcome can no longer be found out */
         o->swap.doubt = true;

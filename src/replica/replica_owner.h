@@ -11,7 +11,7 @@
  *   FOLLOWING --------------------------> TAKING --------------------> OWNING
  *       ^   ^                                |                            |
  *       |   +---- another head, gave up -----+                            |
- *       +------- another head, resigned, 10 s without an outcome ---------+
+ *       +------- another head, resigned, no outcome for too long ---------+
  *
  *   any --- the register went back, or is gone ---> HALTED
  *
@@ -28,7 +28,8 @@
  * head or the batch itself is there, it was done. If another head is there without it, it never will be
  * done, because the head that it compares with does not come back. If the log has grown past the batch's
  * key and the batch is not there, it may have been done and trimmed since: the outcome stays unknown.
- * After doubt_ms the node gives up and follows; the batch may or may not be there. */
+ * After doubt_ms the node gives up and follows; the batch may or may not be there. A renewal is given up
+ * as soon as other nodes may take over, because it has no batch. */
 #ifndef TN_REPLICA_REPLICA_OWNER_H
 #define TN_REPLICA_REPLICA_OWNER_H
 

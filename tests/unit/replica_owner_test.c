@@ -355,6 +355,53 @@ static void doubt_ends_after_its_time_as_unknown(void **state) {
     assert_int_equal(b.effects.at[1].kind, REPLICA_DO_FOLLOW);
 }
 
+/* It leaves no batch in doubt: when another node may own the log, this one need not hope any more. A
+ * batch that waits for it was never sent. */
+static void a_renewal_is_given_up_when_another_node_may_own_the_log(void **state) {
+    struct replica_head head = head_of(3, 9, 20);
+    struct bench b;
+    (void)state;
+    bench_own(&b, &head);
+    uint64_t lapse_ms = b.now_ms + TTL_MS + TTL_MS / 10 + 50;
+    b.owner.options.doubt_ms = 10 * TTL_MS;
+    bench_tick(&b, TTL_MS / 3);
+    assert_int_equal(b.effects.at[0].swap_kind, REPLICA_SWAP_RENEW);
+    struct replica_fact append = {.kind = REPLICA_FACT_APPEND,
+                                  .append = {.first_lsn = 21, .last_lsn = 21, .now_ms = 5000}};
+    bench_step(&b, &append);
+    assert_int_equal(b.effects.count, 0);
+    b.now_ms = lapse_ms - 1;
+    bench_tell(&b, REPLICA_FACT_DOUBT, NULL);
+    assert_int_equal(b.effects.at[0].kind, REPLICA_DO_SWAP);
+    assert_int_equal(b.owner.role, REPLICA_OWNING);
+    b.now_ms = lapse_ms;
+    bench_tell(&b, REPLICA_FACT_DOUBT, NULL);
+    assert_int_equal(b.effects.count, 2);
+    assert_int_equal(b.effects.at[0].kind, REPLICA_DO_APPENDED);
+    assert_int_equal(b.effects.at[0].status, TN_LOST);
+    assert_int_equal(b.effects.at[1].kind, REPLICA_DO_FOLLOW);
+}
+
+/* The store had no space for it, and the READ that could say so gets no answer either. */
+static void a_renewal_without_space_is_given_up_then_as_well(void **state) {
+    struct replica_head head = head_of(3, 9, 20);
+    struct bench b;
+    (void)state;
+    bench_own(&b, &head);
+    uint64_t lapse_ms = b.now_ms + TTL_MS + TTL_MS / 10 + 50;
+    b.owner.options.doubt_ms = 10 * TTL_MS;
+    bench_tick(&b, TTL_MS / 3);
+    bench_tell(&b, REPLICA_FACT_NOSPACE, NULL);
+    assert_int_equal(b.effects.at[0].kind, REPLICA_DO_READ);
+    b.now_ms = lapse_ms - 1;
+    bench_tell(&b, REPLICA_FACT_UNREAD, NULL);
+    assert_int_equal(b.effects.at[0].kind, REPLICA_DO_READ);
+    b.now_ms = lapse_ms;
+    bench_tell(&b, REPLICA_FACT_UNREAD, NULL);
+    assert_int_equal(b.effects.count, 1);
+    assert_int_equal(b.effects.at[0].kind, REPLICA_DO_FOLLOW);
+}
+
 /* The next owner has trimmed the log: whether it contained the batch can no longer be known. */
 static void a_trimmed_batch_stays_in_doubt(void **state) {
     struct replica_head head = head_of(3, 9, 20);
@@ -423,6 +470,8 @@ int main(void) {
         cmocka_unit_test(a_denied_owner_follows_and_says_why),
         cmocka_unit_test(a_full_store_refuses_an_append_and_leaves_the_owner),
         cmocka_unit_test(doubt_ends_after_its_time_as_unknown),
+        cmocka_unit_test(a_renewal_is_given_up_when_another_node_may_own_the_log),
+        cmocka_unit_test(a_renewal_without_space_is_given_up_then_as_well),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
