@@ -1,4 +1,5 @@
-/* Authority: the one place that decides whether this engine may say that a lease lives.
+/* Authority: the one place that decides whether this engine may say that a lease lives, and whether it
+ * accepts writes.
  *
  * A lease lives, to a reader, only if both hold:
  *   1. The engine may speak for the log at all. engine_authority gives the reason why not: HALTED;
@@ -11,12 +12,33 @@
  *
  * What fails 2 is shown as OVERDUE instead of its stored state, so a caller that compares with
  * ACTIVE fails closed without knowing about this page. `revoking` stays: its holder has lost its
- * authority already, and nobody else may have the values yet. */
+ * authority already, and nobody else may have the values yet.
+ *
+ * A write asks the log and needs no clock: if the log has another owner by now, the append fails. But a
+ * node that is cut off from its log learns that late, and meanwhile the write would wait. So writes are
+ * refused as well, with MASTERDOWN, when the ownership ended a while ago and has not been renewed. */
 #include "base/assert.h"
 #include "engine/internal.h"
 
 enum tn_result engine_authority(const struct engine *engine) {
     return (enum tn_result)atomic_load_explicit(&engine->refusal, memory_order_acquire);
+}
+
+/* A renewal may be late: a write is not refused because of a short interruption. */
+#define LATE_MS 1000u
+
+bool engine_authority_lapsed(const struct engine *engine) {
+    if (TN_LIKELY(!engine->asks_owner)) {
+        return false;
+    }
+    uint64_t until_ms = engine_owned_until(engine);
+    return until_ms != UINT64_MAX &&
+           (until_ms == 0 || engine->os->clock_boot_ms(engine->os->ctx) >= until_ms + LATE_MS);
+}
+
+enum tn_result engine_authority_write(const struct engine *engine) {
+    enum tn_result refusal = engine_authority(engine);
+    return refusal == TN_R_OK && engine_authority_lapsed(engine) ? TN_R_MASTERDOWN : refusal;
 }
 
 bool engine_authority_sound(const struct engine *engine) {

@@ -180,7 +180,7 @@ static enum tn_result commit_submit(struct engine *engine, struct engine_request
     }
     request->waiter = NULL;
     pthread_mutex_lock(&engine->submit_lock);
-    verdict = engine->closing ? TN_R_CLOSED : engine_authority(engine);
+    verdict = engine->closing ? TN_R_CLOSED : engine_authority_write(engine);
     if (verdict == TN_R_OK && !commit_enqueue(engine, request, command, size)) {
         commit_gathered(engine);
         engine->overloads++;
@@ -224,7 +224,7 @@ static enum tn_result commit_enter(struct engine *engine, struct engine_request 
     enum tn_result verdict = TN_R_OK;
     pthread_mutex_lock(&engine->submit_lock);
     for (;;) {
-        verdict = engine->closing ? TN_R_CLOSED : engine_authority(engine);
+        verdict = engine->closing ? TN_R_CLOSED : engine_authority_write(engine);
         if (verdict != TN_R_OK || commit_enqueue(engine, request, command, size)) {
             break;
         }

@@ -189,8 +189,11 @@ enum tn_status engine_follow(struct engine *engine);
 
 struct engine_standing {
     enum engine_role role;
-    uint32_t lead;                   /* how often the engine has begun to lead */
-    bool owned;                      /* this node owns the log: engine_lead may succeed */
+    uint32_t lead; /* how often the engine has begun to lead */
+    bool owned;    /* this node owns the log: engine_lead may succeed */
+    /* It leads, but its ownership has ended and was not renewed for a while: to clients, this node is
+     * not the owner. */
+    bool lapsed;
     char leader[LOG_LEADER_MAX + 1]; /* the address of another owner; empty: not known */
 };
 

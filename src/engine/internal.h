@@ -279,6 +279,11 @@ struct engine {
 /* authority.c */
 /* OK, or why this engine may neither write nor report on leases. */
 enum tn_result engine_authority(const struct engine *engine);
+/* True on an engine that leads and whose log has not been surely its own for a while: its ownership is not
+ * renewed, and other nodes may own the log by now. */
+bool engine_authority_lapsed(const struct engine *engine);
+/* OK, or why a new write is refused. */
+enum tn_result engine_authority_write(const struct engine *engine);
 /* The same for a read in this mode. Called before and after the read. */
 enum tn_result engine_authority_read(const struct engine *engine, enum engine_read_mode mode);
 /* Which lead of this engine the next look belongs to. */

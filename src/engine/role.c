@@ -328,6 +328,7 @@ void engine_standing_read(struct engine *engine, struct engine_standing *ret_sta
     ret_standing->role = engine->role;
     ret_standing->lead = engine->leads;
     ret_standing->owned = engine->owned;
+    ret_standing->lapsed = engine->role == ENGINE_LEADING && engine_authority_lapsed(engine);
     memcpy(ret_standing->leader, engine->leader, sizeof ret_standing->leader);
     pthread_mutex_unlock(&engine->submit_lock);
 }

@@ -329,7 +329,7 @@ static void replica_stats(struct log *base, struct log_stats *ret_stats) {
     uint64_t now_ms = r->manual ? r->now_ms : r->os->clock_boot_ms(r->os->ctx);
     r->local->verbs->stats(r->local, ret_stats);
     replica_lock(r);
-    bool owning = r->standing.part == REPLICA_PART_OWNING;
+    bool owning = now_ms < r->standing.valid_until_ms;
     uint64_t stale_ms = now_ms < r->fresh_ms ? 0 : now_ms - r->fresh_ms;
     stale_ms = r->was_fresh ? stale_ms : STALE_UNKNOWN_MS;
     ret_stats->stale_ms = owning ? 0 : stale_ms;

@@ -589,10 +589,10 @@ bool server_connections_judge_step(struct server_owners *owners) {
     return owners->connections->judging != NULL;
 }
 
-static bool node_follows(const struct server_connection *connection) {
+static bool log_is_lost(const struct server_connection *connection) {
     struct engine_standing standing;
     engine_standing_read(connection->client.owners->engine, &standing);
-    return standing.role == ENGINE_FOLLOWING;
+    return standing.role == ENGINE_FOLLOWING || standing.lapsed;
 }
 
 static bool is_for_owner(const struct server_connection *connection,
@@ -603,7 +603,7 @@ static bool is_for_owner(const struct server_connection *connection,
 void server_connection_asks(struct server_connection *connection,
                             const struct protocol_command *row) {
     if (TN_UNLIKELY(!connection->for_owner) && is_for_owner(connection, row)) {
-        connection->for_owner = !node_follows(connection);
+        connection->for_owner = !log_is_lost(connection);
     }
 }
 
@@ -612,7 +612,7 @@ bool server_connection_answers(struct server_connection *connection,
     bool as_owner = is_for_owner(connection, row);
     if (TN_LIKELY(code != TN_R_READONLY && code != TN_R_MASTERDOWN)) {
         connection->for_owner |= as_owner;
-    } else if (as_owner && connection->for_owner && node_follows(connection)) {
+    } else if (as_owner && connection->for_owner && log_is_lost(connection)) {
         connection->parted = connection->leaving = true;
     }
     return !connection->parted;

@@ -260,6 +260,7 @@ static void job_begin(struct server_metrics *metrics) {
                                           .subscriptions = owners->streams->subscriptions,
                                           .streams = server_http_streams(owners),
                                           .takeovers = owners->role->promotions,
+                                          .owns = !owners->role->follows,
                                           .has_pools = !metrics->render};
     supervisor_totals(owners->supervisor, &metrics->view.sensors);
     for (const struct server_scrape *s = metrics->serving; s != NULL; s = s->next) {

@@ -242,6 +242,7 @@ struct metrics_view {
     struct engine_stats stats;
     struct kernel_usage usage;
     struct kernel_limits limits;
+    bool owns;      /* this node owns the log */
     bool has_usage; /* false if the engine has halted: the use of its tables is unknown */
     struct server_counters counters;
     uint64_t tls_expires_s;

@@ -43,7 +43,7 @@ static void render_cluster(struct metrics_text *text, const struct metrics_view 
     for (unsigned i = 0; i < LOG_CALL_BUCKETS; i++) {
         bounds_ns[i] = log_call_bound_ns(i);
     }
-    metrics_single(text, SERVER_METRIC_OWNER, view->stats.role == ENGINE_LEADING, 0);
+    metrics_single(text, SERVER_METRIC_OWNER, view->owns, 0);
     metrics_single(text, SERVER_METRIC_TAKEOVERS, view->takeovers, 0);
     metrics_single(text, SERVER_METRIC_LAG, log->stale_ms, 3);
     metrics_family(text, SERVER_METRIC_ETCD_CALL);

@@ -440,7 +440,7 @@ static bool renewal_is_late(struct server_request *request, enum tn_result code)
         return false;
     }
     engine_standing_read(request->owners->engine, &standing);
-    if (standing.role != ENGINE_LEADING) {
+    if (standing.role != ENGINE_LEADING || standing.lapsed) {
         return false;
     }
     if (client->owned_until_ms == 0) {

@@ -38,7 +38,7 @@ void server_role_refresh(struct server_role *role, struct engine *engine) {
     struct engine_standing standing;
     struct log_node nodes[LOG_NODES_MAX];
     engine_standing_read(engine, &standing);
-    bool leads = standing.role == ENGINE_LEADING;
+    bool leads = standing.role == ENGINE_LEADING && !standing.lapsed;
     uint32_t count = engine_nodes(engine, nodes, LOG_NODES_MAX);
     (void)snprintf(role->leader, sizeof role->leader, "%s", leads ? "" : standing.leader);
     role->leader_http[0] = '\0';
@@ -117,7 +117,7 @@ enum tn_result server_role_judge(struct server_request *request) {
         return TN_R_OK;
     }
     engine_standing_read(owners->engine, &standing);
-    if (standing.role != ENGINE_FOLLOWING) {
+    if (standing.role != ENGINE_FOLLOWING && !standing.lapsed) {
         return TN_R_OK; /* the engine judges */
     }
     request->call.detail[0] = '\0';

@@ -95,6 +95,28 @@ class Refusals(Case):
         self.do("expire")
         self.assertEqual(owner.do("POOL", "INFO", "p"), "MASTERDOWN no node owns the log now; try again")
 
+    def test_an_owner_whose_time_was_over_long_ago_is_none(self):
+        owner, reader, writer = self.connect(0), self.connect(0), self.connect(0)
+        owner.do("PING")
+        reader.do("READONLY")
+        self.do("shut")
+        writer.send("ALLOC", "p", "h")  # in the log or not: that is not known yet
+        self.do("waiting")
+        self.do("lapse")
+        self.role_is(0, "slave")
+        self.ends(owner)
+        self.assertEqual(pairs(reader.do("POOL", "INFO", "p"))["active"], 0)
+        for words in (("ALLOC", "p", "h"), ("POOL", "INFO", "p")):
+            self.assertEqual(self.connect(0).do(*words), "MASTERDOWN no node owns the log now; try again")
+        with self.nodes[0].client() as client:
+            self.assertEqual(client.info("replication")["role"], "slave")
+        self.assertNotIn("event=following", self.cluster.said())  # the engine has not been told
+        self.do("renew")
+        self.role_is(0, "master")
+        self.do("open")
+        self.assertEqual(pairs(writer.read())["result"], "OK")
+        self.assertEqual(pairs(self.connect(0).do("ALLOC", "p", "h"))["result"], "OK")
+
     def test_a_read_waits_for_a_renewal_that_is_late(self):
         owner = self.connect(0)
         refusal = "MASTERDOWN no node owns the log now; try again"

@@ -9,7 +9,8 @@
  *     lost            the owner loses the log, and no node owns it
  *     sync            the others get what the owner has committed
  *     expire          the owner's time is over and it has not noticed
- *     renew           after that: its time goes on
+ *     lapse           the same, and it was over long ago
+ *     renew           after those two: its time goes on
  *     doubt           the next append of the owner is stored, and the owner does not know
  *     refuse          the append of the owner that is not answered, or its next one, is refused: the log is lost
  *     shut, open      appends of the owner are not answered; they are
@@ -233,6 +234,8 @@ static bool obey(const char *line) {
         sync_from((unsigned)owner);
     } else if (strcmp(line, "expire\n") == 0) {
         fakelog_expire(log);
+    } else if (strcmp(line, "lapse\n") == 0) {
+        fakelog_lapse(log);
     } else if (strcmp(line, "renew\n") == 0) {
         fakelog_renew(log);
     } else if (strcmp(line, "doubt\n") == 0) {

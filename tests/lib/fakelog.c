@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -43,7 +44,8 @@ struct fakelog {
     bool dead;           /* no appends any more */
     bool open;           /* between load and close */
     bool led;
-    bool owned;                          /* atomic for the engine's threads: under the lock */
+    bool owned; /* atomic for the engine's threads: under the lock */
+    _Atomic bool lapsed;
     const struct log_follower *follower; /* NULL: not started */
 
     struct log_succession succession;
@@ -298,6 +300,10 @@ static bool fake_owned(const struct log *base) {
     return owned;
 }
 
+static uint64_t fake_owned_until(const struct log *base) {
+    return atomic_load(&((const struct fakelog *)base)->lapsed) ? 0 : UINT64_MAX;
+}
+
 static enum tn_status fake_resign(struct log *base) {
     fakelog_owner(of(base), false, "");
     return TN_OK;
@@ -425,6 +431,7 @@ static const struct log_verbs fake_verbs = {
     .lead = fake_lead,
     .succession = fake_succession,
     .owned = fake_owned,
+    .owned_until = fake_owned_until,
     .nodes = fake_nodes,
     .resign = fake_resign,
     .append = fake_append,
@@ -460,7 +467,6 @@ struct fakelog *fakelog_new(void) {
     return log;
 }
 
-/* A log of one machine, which no other node can own. */
 void fakelog_set_alone(struct fakelog *log) {
     assert_false(log->open);
     log->verbs.owned = NULL;
@@ -545,12 +551,9 @@ static void flag_set(struct fakelog *log, bool *flag, bool value) {
     pthread_mutex_unlock(&log->lock);
 }
 
-void fakelog_expire(struct fakelog *log) {
-    flag_set(log, &log->owned, false);
-}
-
-void fakelog_renew(struct fakelog *log) {
-    flag_set(log, &log->owned, true);
+void fakelog_time_goes_on(struct fakelog *log, bool owned, bool lapsed) {
+    flag_set(log, &log->owned, owned);
+    atomic_store(&log->lapsed, lapsed);
 }
 
 void fakelog_owner_soon(struct fakelog *log, bool owned, const char *leader) {

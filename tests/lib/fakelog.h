@@ -57,10 +57,18 @@ void fakelog_expire_at(struct fakelog *log, unsigned question);
 static inline void fakelog_expire_once(struct fakelog *log) {
     fakelog_expire_at(log, 1);
 }
-/* The log is not owned any more, and the follower is not told. */
-void fakelog_expire(struct fakelog *log);
-/* After fakelog_expire: the log is owned again, and the follower is not told. */
-void fakelog_renew(struct fakelog *log);
+/* Whether the log is owned at this moment, and if not, whether its time was over long ago. The follower is
+ * not told. */
+void fakelog_time_goes_on(struct fakelog *log, bool owned, bool lapsed);
+static inline void fakelog_expire(struct fakelog *log) {
+    fakelog_time_goes_on(log, false, false);
+}
+static inline void fakelog_lapse(struct fakelog *log) {
+    fakelog_time_goes_on(log, false, true);
+}
+static inline void fakelog_renew(struct fakelog *log) {
+    fakelog_time_goes_on(log, true, false);
+}
 /* Another owner commits this batch: stores the batch and hands it to the follower, whose status it
  * returns. */
 enum tn_status fakelog_feed(struct fakelog *log, const struct log_batch *batch);

@@ -391,6 +391,29 @@ static void a_read_is_refused_if_the_log_is_lost_while_it_looks(void **state) {
     }
 }
 
+/* At once, although the engine leads and an append is not answered. */
+static void a_write_is_refused_when_the_ownership_ended_a_while_ago(void **state) {
+    struct world *world = *state;
+    struct engine_standing standing;
+    struct caller caller;
+    world_open(world);
+    fakelog_gate_shut(world->log);
+    callers_start(&caller, 1, world->engine);
+    (void)fakelog_gate_wait(world->log);
+    fakelog_lapse(world->log);
+    engine_standing_read(world->engine, &standing);
+    assert_int_equal(standing.role, ENGINE_LEADING);
+    assert_true(standing.lapsed);
+    refused(world, TN_R_MASTERDOWN);
+    fakelog_renew(world->log);
+    engine_standing_read(world->engine, &standing);
+    assert_false(standing.lapsed);
+    fakelog_gate_open(world->log);
+    callers_join(&caller, 1);
+    assert_int_equal(caller.answer.result.code, TN_R_OK);
+    assert_int_equal(world_alloc(world, "again"), TN_R_OK);
+}
+
 static void a_follower_waits_for_a_log_position(void **state) {
     struct world *world = *state;
     world_open(world);
@@ -484,6 +507,7 @@ int main(void) {
         WORLD_TEST(requests_that_wait_when_the_log_is_lost_are_refused_unlogged),
         WORLD_TEST(a_log_lost_while_the_lead_is_taken_is_followed_from_its_beginning),
         WORLD_TEST(a_read_is_refused_if_the_log_is_lost_while_it_looks),
+        WORLD_TEST(a_write_is_refused_when_the_ownership_ended_a_while_ago),
         WORLD_TEST(a_follower_waits_for_a_log_position),
         WORLD_TEST(resigning_answers_what_is_in_flight_and_follows),
         cmocka_unit_test(a_local_log_cannot_be_given_up),
