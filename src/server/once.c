@@ -127,6 +127,15 @@ bool server_once_start(struct server_owners *owners, struct server_options *opti
     return true;
 }
 
+/* The supervisor is of this ownership, and nothing has stopped it. The log may have been lost and taken again
+ * between two looks, so ownerships are compared by their epochs; and a write that was refused while the
+ * ownership was not renewed in time has halted the supervisor. */
+static bool supervisor_serves(const struct server_owners *owners) {
+    bool halted = owners->options->hooks.owns != NULL && supervisor_is_halted(owners->supervisor);
+    return owners->once->owns && !halted &&
+           owners->once->epoch == owners->options->sensors->cluster.epoch;
+}
+
 void server_once_look(struct server_owners *owners) {
     struct server_once *once = owners->once;
     if (owners->stop->draining) {
@@ -141,7 +150,7 @@ void server_once_look(struct server_owners *owners) {
         if (!supervisor_begin(owners)) {
             server_log("supervisor_off", "reason=\"no memory; it is tried again\"");
         }
-    } else if (!once->owns && owners->supervisor != NULL) {
+    } else if (owners->supervisor != NULL && !supervisor_serves(owners)) {
         supervisor_halt(owners->supervisor);
         supervisor_leave(owners);
     } else if (!once->owns && gone && once->clean) {

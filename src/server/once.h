@@ -1,7 +1,7 @@
 /* The parts that run only on the owner of the log: the supervisor of sensors, and answers to datagrams. A
  * server without a cluster runs them from its start to its end.
  *
- *     off --owner--> on --owner no more--> leaving --all runs dead--> off
+ *     off --owner--> on --owner no more, or of another epoch--> leaving --all runs dead--> off
  *
  * The program says once a second whether this node is the owner (server_hooks.owns), after it has made its
  * preparations, such as loading the keys of tokens. Safety does not depend on that second: the log refuses

@@ -480,6 +480,10 @@ void supervisor_halt(struct supervisor *supervisor) {
     }
 }
 
+bool supervisor_is_halted(const struct supervisor *supervisor) {
+    return supervisor->halted;
+}
+
 static void sensor_closed(uv_handle_t *handle) {
     const struct supervisor_sensor *sensor = handle->data;
     handle_closed(sensor->supervisor);

@@ -101,6 +101,8 @@ void supervisor_free(struct supervisor *supervisor);
 
 /* The engine has halted, so nothing can be committed any more: stops the sensors without it. */
 void supervisor_halt(struct supervisor *supervisor);
+/* It was, or a command of its own was answered so. */
+bool supervisor_is_halted(const struct supervisor *supervisor);
 
 /* ---- Status; all functions accept NULL for a supervisor that is off ---- */
 

@@ -7,6 +7,7 @@ import http.client
 import itertools
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -17,7 +18,7 @@ import redis
 from redis.sentinel import MasterNotFoundError, Sentinel
 
 from fakecluster import FakeCluster
-from harness import PATIENCE, pairs, until
+from harness import BUILD, PATIENCE, pairs, until
 from resp import Error, Resp
 
 SOURCE = os.environ.get("TENURE_SOURCE_DIR", ".")
@@ -575,6 +576,41 @@ class Node(Case):
 
     def test_node_redis(self):
         self.fail_over("redis")
+
+
+class Sensors(unittest.TestCase):
+    """What runs once, on a node that loses the log and has it again before its loop looks."""
+
+    def setUp(self):
+        self.cluster = FakeCluster(1, os.path.join(BUILD, "tenure-guardian"))
+        self.addCleanup(self.cluster.remove)
+        self.client = redis.Redis(unix_socket_path=os.path.join(self.cluster.data, "unix"), decode_responses=True)
+        self.addCleanup(self.client.close)
+        self.client.execute_command("SENSOR", "SET", "s", "t", json.dumps({"command": ["/bin/sleep", "100000"]}))
+        self.client.execute_command("RULE", "SET", "r", "t")
+
+    def pid(self):
+        """Of the running sensor; None: it does not run now, or the log was lost just now."""
+        try:
+            status = pairs(self.client.execute_command("SENSOR", "STATUS", "s"))
+        except (redis.ConnectionError, redis.ResponseError):
+            return None
+        return status["pid"] if status["state"] == "running" else None
+
+    def test_a_lead_that_was_lost_and_taken_again_begins_anew(self):
+        for turn in range(5):
+            before = until(self.pid, "run %d" % turn)
+            self.cluster.do("lead", 0)
+            until(lambda b=before: self.pid() not in (None, b), "run %d" % (turn + 1))
+            self.assertFalse(os.path.exists("/proc/%s" % before))
+
+    def test_a_lead_that_lapsed_and_was_renewed_goes_on(self):
+        before = until(self.pid, "a run")
+        self.cluster.do("lapse")
+        os.kill(int(before), signal.SIGKILL)
+        until(lambda: "event=supervisor_halted" in self.cluster.said(), "a refusal")
+        self.cluster.do("renew")
+        until(lambda: self.pid() not in (None, before), "another run")
 
 
 if __name__ == "__main__":

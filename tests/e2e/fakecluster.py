@@ -38,10 +38,10 @@ class Node:
 
 
 class FakeCluster:
-    def __init__(self, count=3):
+    def __init__(self, count=3, *guardian):
         self.data = tempfile.mkdtemp(prefix="tenure-cluster-")
         self.log = open(os.path.join(self.data, "stderr"), "ab")
-        self.process = subprocess.Popen([PROGRAM, str(count), self.data], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([PROGRAM, str(count), self.data, *guardian], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.nodes = []
         for line in self.process.stdout:

@@ -1,9 +1,9 @@
 /* Several real servers in one process, each over an engine with a made-up log, whose roles a test switches:
  *
- *     fakecluster COUNT DIRECTORY
+ *     fakecluster COUNT DIRECTORY [GUARDIAN]
  *
  * prints "node N RESP_PORT HTTP_PORT UDP_PORT" for each node, then obeys lines on its standard input and answers each
- * with "ok". At first node 0 owns the log.
+ * with "ok". At first node 0 owns the log. With a guardian, it runs sensors.
  *
  *     lead N          the owner loses the log; the others get what they do not have; N takes the lead
  *     lost            the owner loses the log, and no node owns it
@@ -22,11 +22,13 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,6 +48,9 @@ struct node {
     pthread_t thread;
     char dir[4000];
     char port_file[4096];
+    char unix_path[4096], sensor_dir[4096];
+    struct supervisor_feed sensor_feed;
+    struct supervisor_options sensors; /* without a directory: there are none */
     struct log_node self;
     bool doubted; /* the last batch is stored and not applied */
 };
@@ -53,6 +58,7 @@ struct node {
 static struct node nodes[NODES_MAX];
 static unsigned node_count;
 static int owner = -1;
+static _Atomic uint64_t epoch; /* of the ownership */
 
 static enum tn_status node_step_down(void *ctx, const char *name, struct log_error *error) {
     struct node *node = ctx;
@@ -65,6 +71,16 @@ static enum tn_status node_forget(void *ctx, const char *name, struct log_error 
     (void)ctx;
     (void)snprintf(error->text, sizeof error->text, "there is no node '%s'", name);
     return strcmp(name, "node9") == 0 ? TN_OK : TN_NOTFOUND;
+}
+
+/* As the program does: the terms of this ownership before the answer. */
+static bool node_owns(void *ctx, struct server_options *options) {
+    struct node *node = ctx;
+    struct engine_standing standing;
+    (void)options;
+    node->sensors.cluster.epoch = atomic_load(&epoch);
+    engine_standing_read(node->engine, &standing);
+    return standing.role == ENGINE_LEADING;
 }
 
 static void *node_main(void *arg) {
@@ -82,6 +98,9 @@ static void *node_main(void *arg) {
         .udp_pool = "ids",
         .udp_allow = "",
         .port_file = node->port_file,
+        .unix_path = node->sensors.dir != NULL ? node->unix_path : NULL,
+        .sensors = node->sensors.dir != NULL ? &node->sensors : NULL,
+        .hooks = {.ctx = node, .owns = node->sensors.dir != NULL ? node_owns : NULL},
         .connections_max = 1000,
         .slow_seconds = 60,
         .client_memory = 64u << 20,
@@ -89,6 +108,18 @@ static void *node_main(void *arg) {
             .ctx = node, .step_down = node_step_down, .close = node_forget, .forget = node_forget}};
     assert_int_equal(server_run(&options), 0);
     return NULL;
+}
+
+static void sensors_set(struct node *node, const char *dir, const char *guardian) {
+    (void)snprintf(node->unix_path, sizeof node->unix_path, "%s/unix", dir);
+    (void)snprintf(node->sensor_dir, sizeof node->sensor_dir, "%s/sensors", dir);
+    node->sensors = (struct supervisor_options){.feed = &node->sensor_feed,
+                                                .dir = node->sensor_dir,
+                                                .guardian = guardian,
+                                                .cluster = {.node = "node0"},
+                                                .defaults = sensor_defaults_make()};
+    node->sensors.defaults.containment = SENSOR_CONTAINMENT_NONE;
+    node->sensors.defaults.settle_ms = 0;
 }
 
 static void node_open(struct node *node, unsigned n, const char *dir) {
@@ -101,6 +132,7 @@ static void node_open(struct node *node, unsigned n, const char *dir) {
     node->log = fakelog_new();
     fakelog_owner(node->log, false, "");
     server_feed_init(&node->feed);
+    supervisor_feed_init(&node->sensor_feed);
     struct engine_options options = {.log = fakelog_base(node->log),
                                      .store = fakelog_store(node->log),
                                      .events_max = 100000,
@@ -111,6 +143,7 @@ static void node_open(struct node *node, unsigned n, const char *dir) {
                                      .role = server_feed_role,
                                      .role_ctx = &node->feed};
     assert_int_equal(engine_open(&options, &node->engine, &error), TN_OK);
+    supervisor_feed_attach(&node->sensor_feed, node->engine);
     node->tokens =
         (struct token_issuer){.engine = node->engine, .name = "fakecluster", .ttl_max_s = 3600};
     assert_int_equal(
@@ -198,6 +231,7 @@ static void lead(unsigned to) {
             fakelog_owner(nodes[i].log, false, nodes[to].self.address);
         }
     }
+    atomic_fetch_add(&epoch, 1);
     fakelog_owner(nodes[to].log, true, "");
     assert_int_equal(engine_lead(nodes[to].engine, &error), TN_OK);
     owner = last = (int)to;
@@ -263,16 +297,21 @@ static void stop(void) {
         (void)pthread_join(nodes[i].thread, NULL);
         (void)engine_close(nodes[i].engine);
         token_keys_close(&nodes[i].tokens.keys);
+        supervisor_feed_free(&nodes[i].sensor_feed);
         fakelog_free(nodes[i].log);
     }
 }
 
 int main(int argc, char **argv) {
     char line[256];
-    assert_int_equal(argc, 3);
+    assert_in_range(argc, 3, 4);
     node_count = (unsigned)strtoul(argv[1], NULL, 10);
     assert_true(node_count > 0 && node_count <= NODES_MAX);
     (void)signal(SIGPIPE, SIG_IGN);
+    if (argc > 3) {
+        (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+        sensors_set(&nodes[0], argv[2], argv[3]);
+    }
     for (unsigned i = 0; i < node_count; i++) {
         node_open(&nodes[i], i, argv[2]);
     }
