@@ -1,6 +1,7 @@
 """Trouble in a cluster: each mistake of the operator and each failure of etcd gets a clear answer."""
 import json
 import os
+import select
 import signal
 import subprocess
 import tempfile
@@ -13,6 +14,7 @@ import redis
 from cluster import Cluster, Etcd, Etcds, Node
 from cluster_test import SENSOR
 from harness import BUILD, PATIENCE, pairs, port_of, reserve, text_of, until
+from resp import Resp
 from tls_kit import Certificates
 
 
@@ -216,6 +218,26 @@ class Quorum(unittest.TestCase):
         owner.stop(signal.SIGKILL)
         self.all_are_at(self.cluster.owner())  # the other one has them, too
         owner.start()
+
+
+    def test_an_owner_that_is_cut_off_says_so_before_it_gives_up_a_write_in_doubt(self):
+        client = Resp(self.owner)
+        self.addCleanup(client.close)
+        for member in self.members[:2]:
+            member.process.send_signal(signal.SIGSTOP)
+        client.send("ALLOC", "p", "doubt", "OPID", "d")
+        until(lambda: self.owner.role() == "slave", "the owner to see that its time is over")
+        self.assertRegex(refusal_of(self.owner, "ALLOC", "p", "h"), "^MASTERDOWN")
+        if select.select([client.socket], [], [], 0)[0]:  # a renewal was on its way, and the write behind it
+            with self.assertRaises(EOFError):  # it was refused: the connection ends
+                client.read()
+        for member in self.members[:2]:
+            member.process.send_signal(signal.SIGCONT)
+        until(lambda: status_of(self.owner, "/readyz") == 200, "the owner is ready")
+        self.assertIs(self.cluster.owner(), self.owner)
+        with self.owner.client() as local:
+            self.granted.append(pairs(local.execute_command("ALLOC", "p", "doubt", "OPID", "d")))
+        self.all_are_at(self.owner)
 
 
 class Secure(unittest.TestCase):
