@@ -364,6 +364,9 @@ void config_user_free(struct config_user *user);
 
 /* Checks the settings of the section [cluster] together and reports the mistakes. */
 void config_cluster_check(struct config *config);
+/* The bytes of log after which a snapshot is due. In a cluster, etcd can forget only what snapshots cover: so at
+ * most a quarter of what it may keep. */
+uint64_t config_snapshot_bytes(const struct config *config);
 /* The source of a setting. */
 void config_source_name(const struct config *config, unsigned setting, char out[CONFIG_REASON_MAX]);
 

@@ -127,6 +127,12 @@ void config_cluster_check(struct config *config) {
     }
 }
 
+uint64_t config_snapshot_bytes(const struct config *config) {
+    uint64_t bytes = config_number(config, CONFIG_SNAPSHOT_BYTES);
+    uint64_t most = config_number(config, CONFIG_ETCD_LOG_BYTES) / 4;
+    return config_is_clustered(config) && bytes > most ? most : bytes;
+}
+
 /* ---- The digest ---- */
 
 /* A hash of the text that was added to the stream since the last call. */

@@ -350,7 +350,7 @@ static struct engine_options engine_options_of(const struct config *config) {
     struct engine_options options = {
         .max_downtime_ms = config_number(config, CONFIG_MAX_DOWNTIME_DAYS) * DAY_MS,
         .confirm_time_jump = config_number(config, CONFIG_CONFIRM_TIME_JUMP) != 0,
-        .snapshot_bytes = config_number(config, CONFIG_SNAPSHOT_BYTES),
+        .snapshot_bytes = config_snapshot_bytes(config),
         .events_max = config_number(config, CONFIG_EVENTS_MAX),
         .events_dir = config_text(config, CONFIG_DATA),
         .events_reserve_bytes = config_number(config, CONFIG_SPACE_RESERVE),

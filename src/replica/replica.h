@@ -85,6 +85,10 @@ struct etcd;
     X(ENGINE, "the engine takes no more batches", true)                                            \
     X(CLOSED, "the cluster was closed for good", false)                                            \
     X(FULL, "etcd's database is near its quota: writes are refused", false)                        \
+    X(LOG_FULL,                                                                                    \
+      "etcd keeps etcd_log_bytes of the log, and the snapshots of too few nodes cover them: "      \
+      "writes are refused",                                                                        \
+      false)                                                                                       \
     X(COPY_FULL, "the disk of the local copy is full: this node does not own the log", false)
 
 enum replica_trouble {

@@ -137,6 +137,7 @@ static void on_beat(void *ctx, const struct etcd_answer *answer) {
         keep->beat_ms = r->now_ms + REPLICA_BEAT_MS;
         if (r->owner.role != REPLICA_OWNING || !keep->full) {
             replica_trouble_over(r, REPLICA_TROUBLE_FULL);
+            replica_trouble_over(r, REPLICA_TROUBLE_LOG_FULL);
         }
         if (keep->denied) {
             keep->denied = false;
@@ -384,11 +385,54 @@ static uint64_t figures_note(struct replica *r) {
     return db_bytes;
 }
 
+/* Names the node that a majority without snapshots waits for: it may never come back. */
+static void log_full_tell(struct replica *r, uint64_t log_bytes) {
+    const struct replica_node *oldest = NULL;
+    uint64_t own_lsn = UINT64_MAX;
+    for (unsigned i = 0; i < r->node_count; i++) {
+        const struct replica_node *node = &r->nodes[i];
+        if (strcmp(node->name, r->options.node) == 0) {
+            own_lsn = node->snapshot_lsn;
+        } else if (oldest == NULL || node->snapshot_lsn < oldest->snapshot_lsn) {
+            oldest = node;
+        }
+    }
+    if (oldest == NULL || own_lsn < oldest->snapshot_lsn) {
+        replica_in_trouble(r, REPLICA_TROUBLE_LOG_FULL, "%llu bytes; this node needs a snapshot",
+                           (unsigned long long)log_bytes);
+    } else {
+        replica_in_trouble(r, REPLICA_TROUBLE_LOG_FULL,
+                           "%llu bytes; the oldest snapshot is that of %s: start that node, or "
+                           "remove it with tenure cluster forget",
+                           (unsigned long long)log_bytes, oldest->name);
+    }
+}
+
+/* Says once why appends are refused, and when that reason is over. Snapshots may only be late: that is told
+ * when the next look finds it, too. */
+static void full_tell(struct replica *r, bool log_full, bool db_full, uint64_t log_bytes,
+                      uint64_t db_bytes) {
+    struct replica_keep *keep = &r->keep;
+    if (!log_full) {
+        replica_trouble_over(r, REPLICA_TROUBLE_LOG_FULL);
+    } else if (keep->log_full_looks == 1) {
+        log_full_tell(r, log_bytes);
+    }
+    if (!db_full) {
+        replica_trouble_over(r, REPLICA_TROUBLE_FULL);
+    } else if (!log_full && (!keep->full || keep->log_full_looks > 0)) {
+        replica_in_trouble(r, REPLICA_TROUBLE_FULL, "%llu bytes of batches, %llu in all",
+                           (unsigned long long)log_bytes, (unsigned long long)db_bytes);
+    }
+    keep->log_full_looks = log_full ? keep->log_full_looks + 1 : 0;
+    keep->full = log_full || db_full;
+}
+
 static void full_judge(struct replica *r, bool log_full, uint64_t log_bytes) {
     uint64_t quota = r->options.etcd_quota_bytes;
     uint64_t db_bytes = figures_note(r);
     bool near = quota > 0 && db_bytes / WARN_PERCENT >= quota / 100;
-    bool full = log_full || (quota > 0 && db_bytes / FULL_PERCENT >= quota / 100);
+    bool db_full = quota > 0 && db_bytes / FULL_PERCENT >= quota / 100;
     replica_lock(r);
     r->standing.log_bytes = log_bytes;
     replica_unlock(r);
@@ -399,13 +443,7 @@ static void full_judge(struct replica *r, bool log_full, uint64_t log_bytes) {
                        (unsigned long long)db_bytes, (unsigned long long)quota);
     }
     r->keep.warned = near;
-    if (full && !r->keep.full) {
-        replica_in_trouble(r, REPLICA_TROUBLE_FULL, "%llu bytes of batches, %llu in all",
-                           (unsigned long long)log_bytes, (unsigned long long)db_bytes);
-    } else if (!full) {
-        replica_trouble_over(r, REPLICA_TROUBLE_FULL);
-    }
-    r->keep.full = full;
+    full_tell(r, log_full, db_full, log_bytes, db_bytes);
 }
 
 bool replica_keep_is_full(struct replica *r) {

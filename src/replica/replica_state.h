@@ -146,6 +146,7 @@ struct replica_keep {
     unsigned mark_count;
     uint64_t mark_bytes;
     bool warned, full, skewed;
+    unsigned log_full_looks; /* in a row: appends were refused because of too few snapshots */
     uint64_t differs; /* digest of another node's configuration that was reported as different */
 };
 

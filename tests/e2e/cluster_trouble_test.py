@@ -134,6 +134,41 @@ def refusal_of(node, *words):
     return ""
 
 
+class Small(unittest.TestCase):
+    """etcd keeps little of the log."""
+
+    def write(self, owner, mebibytes):
+        """Values that take so much of the log, in small steps: what is refused now is trimmed soon, or never."""
+        with owner.client() as client:
+            for _ in range(mebibytes * 256):
+                until(lambda: self.allocated(client), "room in etcd")
+
+    @staticmethod
+    def allocated(client):
+        try:
+            return client.execute_command("ALLOC", "p", "h", "META", json.dumps({"m": "m" * 4000}))
+        except redis.ResponseError as error:
+            if not str(error).startswith("NOSPACE"):
+                raise
+            return None
+
+    def test_snapshots_keep_up_and_a_node_that_is_gone_is_named(self):
+        cluster = Cluster("ab", "--etcd-log-bytes", "1048576")
+        self.addCleanup(cluster.remove)
+        owner = cluster.owner()
+        owner.client().execute_command("POOL", "CREATE", "p", "RANGE", "1", "100000", "LEASE", "3600")
+        self.write(owner, 3)
+        gone = cluster.others(owner)[0]
+        gone.stop(signal.SIGKILL)
+        with owner.client() as client:
+            until(lambda: self.allocated(client) is None, "the end of the room")
+        said = until(lambda: [s for s in owner.said("replica_trouble") if "reason=LOG_FULL " in s], "a word")[-1]
+        self.assertIn("is that of %s: start that node, or remove it with tenure cluster forget" % gone.name, said)
+        owner.client().execute_command("NODE", "FORGET", gone.name)
+        self.write(owner, 1)
+        self.assertIn("reason=LOG_FULL", owner.said("replica_trouble_over")[-1])
+
+
 class Quorum(unittest.TestCase):
     """Three members of etcd, of which two are down when a node of the cluster starts."""
 

@@ -483,7 +483,8 @@ static void a_log_that_cannot_be_trimmed_ends_in_nospace(void **state) {
         group_run(&group, 500);
     }
     assert_int_equal(refused, 1);
-    assert_int_equal(group_trouble(owner), REPLICA_TROUBLE_FULL);
+    group_run(&group, 6000);
+    assert_int_equal(group_trouble(owner), REPLICA_TROUBLE_LOG_FULL);
     assert_true(owner->log->verbs->owned(owner->log));
     group_snapshot(owner);
     group_run(&group, 20000);
