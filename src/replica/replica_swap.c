@@ -310,16 +310,18 @@ static bool head_is_mine(const struct replica *r) {
     return memcmp(r->owner.head.node, r->owner.options.node, REPLICA_NODE_MAX) == 0;
 }
 
+/* The resignation may be one that this node began by itself, before it was asked to close the cluster. */
 static void on_follow(struct replica *r) {
     bool resigned = (r->owner.head.flags & REPLICA_RESIGNED) != 0 && head_is_mine(r);
+    bool closed = resigned && (r->owner.head.flags & REPLICA_CLOSED) != 0;
     replica_lock(r);
     r->takes = false;
-    bool closed = resigned && r->resign_closes;
+    bool closes = r->resign_closes;
     replica_unlock(r);
     replica_append_refuse(r, TN_LOST);
-    r->close_waits = closed && (r->owner.head.flags & REPLICA_CLOSED) != 0;
+    r->close_waits = closes && closed;
     if (!r->close_waits) {
-        resign_ends(r, resigned ? TN_OK : TN_LOST);
+        resign_ends(r, resigned && !closes ? TN_OK : TN_LOST);
     }
     replica_notice(r, "event=replica_follower epoch=%llu lsn=%llu",
                    (unsigned long long)r->owner.head.epoch, (unsigned long long)replica_applied(r));

@@ -11,6 +11,7 @@
 
 #include "lib/replicakit.h"
 #include "replica/replica_file.h"
+#include "replica/replica_state.h"
 
 #define WALL_MS 1800000000000u /* the group's wall clock at its 0 */
 
@@ -342,6 +343,29 @@ static void a_closing_owner_with_an_incomplete_copy_stays_a_member(void **state)
     group_close(&group);
 }
 
+/* The owner resigns because its disk is full, and the operator closes the cluster before that is done: the
+ * head does not say so, and neither must the answer. */
+static void closing_while_the_owner_resigns_is_refused(void **state) {
+    (void)state;
+    struct group_node *owner = group_begin(&group, 2);
+    struct replica *r = replica_of(owner->log);
+    fill_disk(owner);
+    for (unsigned ms = 0; ms < 10000 && r->owner.swap.kind != REPLICA_SWAP_RESIGN; ms++) {
+        group_run(&group, 1);
+    }
+    assert_int_equal(r->owner.swap.kind, REPLICA_SWAP_RESIGN);
+    owner->leads = false;
+    assert_int_equal(replica_close_cluster(owner->log),
+                     TN_OK); /* it is only asked for: no threads */
+    assert_false(r->resign_over);
+    group_run(&group, 10000);
+    assert_true(r->resign_over);
+    assert_int_equal(r->resign_status, TN_LOST);
+    assert_false(is_closed(owner));
+    assert_ptr_equal(group_await_owner(&group, 5000), &group.nodes[1 - owner->n]);
+    group_close(&group);
+}
+
 /* Nothing was resigned: the next resign is an ordinary one. */
 static void closing_that_was_not_done_is_withdrawn(void **state) {
     (void)state;
@@ -413,6 +437,7 @@ int main(void) {
         cmocka_unit_test(a_node_that_starts_on_a_full_disk_says_so),
         cmocka_unit_test(a_lone_node_with_a_full_disk_refuses_and_recovers),
         cmocka_unit_test(a_closing_owner_with_an_incomplete_copy_stays_a_member),
+        cmocka_unit_test(closing_while_the_owner_resigns_is_refused),
         cmocka_unit_test(closing_that_was_not_done_is_withdrawn),
         cmocka_unit_test(a_copy_of_a_closed_cluster_stands_alone_when_it_is_complete),
     };
