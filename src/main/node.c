@@ -12,8 +12,9 @@
 
 #define NODE_PAUSE_NS 1000000000u /* interval at which the thread checks */
 #define NODE_KEYS_AGAIN_MS 30000u /* interval at which a standby checks for new keys */
-/* The delay before the process ends: systemd gives up a unit that ends five times in 10 s. */
-#define NODE_FULL_MS 3000u
+/* The delay before the process ends because of its disk: systemd gives up a unit that ends five times in
+ * 10 s. */
+#define NODE_DISK_MS 3000u
 
 static uint64_t boot_ms(const struct node *node) {
     return node->os->clock_boot_ms(node->os->ctx);
@@ -169,15 +170,18 @@ static void lead_refused(struct node *node, const char *reason) {
 /* Whether the process must end. A state cannot be replaced while it is served, so the next start
  * does that; a name is freed by the other node. */
 static void end_check(struct node *node) {
-    static const char *const events[] = {
-        [NODE_FULL] = "copy_no_room", [NODE_BEHIND] = "behind", [NODE_DUPLICATE] = "name_taken"};
+    static const char *const events[] = {[NODE_FULL] = "copy_no_room",
+                                         [NODE_COPY] = "copy_failed",
+                                         [NODE_BEHIND] = "behind",
+                                         [NODE_DUPLICATE] = "name_taken"};
     char reason[NODE_REASON_MAX];
     enum node_end end = node->ends ? NODE_GOES_ON : node_log_end(node, reason);
     if (end != NODE_GOES_ON) {
         server_log(events[end], "node=%s reason=\"%s\"", config_text(node->config, CONFIG_NODE),
                    reason);
         node->ends = true;
-        node->end_at_ms = boot_ms(node) + (end == NODE_FULL ? NODE_FULL_MS : 0);
+        bool disk = end == NODE_FULL || end == NODE_COPY;
+        node->end_at_ms = boot_ms(node) + (disk ? NODE_DISK_MS : 0);
     }
     if (node->ends && boot_ms(node) >= node->end_at_ms) {
         node->end_at_ms = UINT64_MAX;

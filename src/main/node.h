@@ -67,6 +67,7 @@ bool node_log_has_gap(const struct node *node);
 enum node_end {
     NODE_GOES_ON,
     NODE_FULL,      /* its disk has no room for the copy, and it has not begun to follow */
+    NODE_COPY,      /* its copy of the log cannot be written */
     NODE_BEHIND,    /* etcd no longer has the batches that it needs next */
     NODE_DUPLICATE, /* another node has the same name */
 };

@@ -187,6 +187,8 @@ enum node_end node_log_end(const struct node *node, char reason[NODE_REASON_MAX]
         return NODE_DUPLICATE;
     case REPLICA_TROUBLE_NO_ROOM:
         return NODE_FULL;
+    case REPLICA_TROUBLE_COPY:
+        return NODE_COPY;
     default:
         return NODE_GOES_ON;
     }

@@ -134,6 +134,32 @@ def refusal_of(node, *words):
     return ""
 
 
+class Copy(unittest.TestCase):
+    def test_a_node_that_cannot_write_its_copy_ends(self):
+        cluster = Cluster("ab")
+        self.addCleanup(cluster.remove)
+        owner = cluster.owner()
+        node = cluster.others(owner)[0]
+        until(lambda: status_of(node, "/readyz") == 200, "the standby")
+        owner.client().execute_command("POOL", "CREATE", "p", "RANGE", "1", "1000", "LEASE", "3600")
+        file = os.path.join(node.data, "data", "replica")
+        os.rename(file, file + ".away")
+        os.mkdir(file)
+
+        def ended():
+            with owner.client() as client:
+                client.execute_command("ALLOC", "p", "h")
+            return node.process.poll() is not None
+        until(ended, "its end")
+        self.assertEqual(node.process.poll(), 1)
+        self.assertIn("the local copy of the log cannot be written", node.said("copy_failed")[-1])
+        os.rmdir(file)
+        os.rename(file + ".away", file)
+        node.log.close()
+        node.start()
+        until(lambda: status_of(node, "/readyz") == 200, "the standby again")
+
+
 class Small(unittest.TestCase):
     """etcd keeps little of the log."""
 
