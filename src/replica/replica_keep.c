@@ -11,8 +11,11 @@
  * What may be trimmed: everything that the snapshots of a majority of the registered nodes cover (so
  * that a node can always begin with a snapshot and go on from etcd), and that all nodes seen within an
  * hour have copied. When etcd keeps more than etcd_log_bytes, the majority alone decides; if that is
- * not enough, appends are refused. Trimming rides on appends, TRIM_KEYS at a time. A new owner first asks
- * etcd for the oldest batch: earlier owners have trimmed, and what this node has seen is no measure. */
+ * not enough, appends are refused. The newest half of etcd_log_bytes stays anyway: a node that is loading a
+ * snapshot is not registered yet, and needs what came after it. An owner that has not seen so much in its
+ * life does not know where that half begins, and trims without regard to it: little is appended then.
+ * Trimming rides on appends, TRIM_KEYS at a time. A new owner first asks etcd for the oldest batch: earlier
+ * owners have trimmed, and what this node has seen is no measure. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -528,6 +531,19 @@ static void on_trim_keys(void *ctx, const struct etcd_answer *answer) {
     TN_ASSERT(keep->trim_next <= keep->trim_goal);
 }
 
+/* The newest LSN after which there is half of what etcd may keep; UINT64_MAX: that is not known. */
+static uint64_t half_lsn(const struct replica *r) {
+    const struct replica_keep *keep = &r->keep;
+    uint64_t lsn = UINT64_MAX;
+    for (unsigned i = 0; i < keep->mark_count; i++) {
+        if (keep->bytes - keep->marks[i].bytes < r->options.etcd_log_bytes / 2) {
+            break;
+        }
+        lsn = keep->marks[i].lsn;
+    }
+    return lsn;
+}
+
 static void trim(struct replica *r) {
     struct replica_keep *keep = &r->keep;
     uint64_t covered = covered_lsn(r);
@@ -535,6 +551,8 @@ static void trim(struct replica *r) {
     uint64_t kept = bytes_after(keep, keep->trimmed > 0 ? keep->trimmed - 1 : 0);
     bool large = kept > r->options.etcd_log_bytes;
     uint64_t goal = large || covered < copied ? covered : copied;
+    uint64_t half = half_lsn(r);
+    goal = half < goal ? half : goal;
     keep->trim_ms = r->now_ms + REPLICA_BEAT_MS;
     full_judge(r, bytes_after(keep, covered) > r->options.etcd_log_bytes, kept);
     if (goal + 1 <= keep->trimmed || goal == 0 || keep->trim_next != 0) {

@@ -7,7 +7,8 @@
  *   2. A snapshot is fetched into the directory `seed`, from the node with the newest one that etcd
  *      goes on from, and checked; if that fails, from the next node.
  *   3. The file says SEEDING. From here on a start begins with 1 again, whatever it finds.
- *   4. The old segments and snapshots are moved to the directory `set-aside`.
+ *   4. The old segments and snapshots are moved to the directory `set-aside`. What earlier seedings have left
+ *      there was removed before 3, so that a node that is seeded often does not fill its disk.
  *   5. The snapshot gets its place, and the file says its LSN; the chain follows from etcd.
  *
  * The directory is locked meanwhile. */
@@ -327,11 +328,36 @@ static enum tn_status set_aside(const struct log_dir *dir) {
     return status == TN_OK ? dir->os->sync_dir(dir->os->ctx, dir->path) : status;
 }
 
+/* What a try that did not end has moved is the node's last own log: it stays. */
+static enum tn_status aside_clear(const struct seed *seed, const struct log_dir *dir) {
+    struct log_dir aside = {.os = dir->os, .file = -1};
+    struct log_listing listing = {0};
+    char name[LOG_NAME_MAX];
+    if (seed->has_file && (seed->file.flags & REPLICA_FILE_SEEDING) != 0) {
+        return TN_OK;
+    }
+    (void)snprintf(aside.path, sizeof aside.path, "%.3800s/" ASIDE_DIR, dir->path);
+    enum tn_status status = log_dir_list(&aside, &listing);
+    for (size_t i = 0; status == TN_OK && i < listing.segments.count; i++) {
+        log_segment_name(listing.segments.at[i], name);
+        status = log_dir_remove(&aside, name);
+    }
+    for (size_t i = 0; status == TN_OK && i < listing.snapshots.count; i++) {
+        log_snapshot_name(listing.snapshots.at[i], name);
+        status = log_dir_remove(&aside, name);
+    }
+    log_listing_free(&listing);
+    return status == TN_NOTFOUND ? TN_OK : status; /* there is no such directory yet */
+}
+
 static enum tn_status replace(struct seed *seed, const struct log_dir *dir,
                               const struct log_dir *from, uint64_t lsn, struct log_error *error) {
     char name[LOG_NAME_MAX];
     log_snapshot_name(lsn, name);
-    enum tn_status status = file_say(seed, REPLICA_FILE_SEEDING, lsn);
+    enum tn_status status = aside_clear(seed, dir);
+    if (status == TN_OK) {
+        status = file_say(seed, REPLICA_FILE_SEEDING, lsn);
+    }
     if (status == TN_OK) {
         status = set_aside(dir);
     }

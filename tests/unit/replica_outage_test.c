@@ -251,13 +251,10 @@ static struct group_node *begin_small(void) {
     return owner;
 }
 
-/* Longer than etcd keeps what it needs: it ends, and begins with a snapshot of another node. */
-static void a_follower_that_stood_still_beyond_all_retention_is_seeded(void **state) {
-    static const struct group_start seeds = {.seed = true};
-    (void)state;
-    struct group_node *owner = begin_small();
-    struct group_node *still = &group.nodes[(owner->n + 1) % 3];
-    struct group_node *third = &group.nodes[(owner->n + 2) % 3];
+/* Longer than etcd keeps what it needs. */
+static void stand_still(struct group_node *owner, struct group_node *still) {
+    struct group_node *third = &group.nodes[3 - owner->n - still->n];
+    uint64_t has_lsn = still->lsn;
     still->hangs_until_ms = group.now_ms + 150000;
     for (unsigned i = 0; i < 6; i++) { /* trimming rides on appends */
         group_appends(owner, 20);
@@ -270,12 +267,27 @@ static void a_follower_that_stood_still_beyond_all_retention_is_seeded(void **st
     fakeetcd_compact(group.fake, fakeetcd_revision(group.fake));
     group_run(&group, still->hangs_until_ms - group.now_ms + 20000);
     assert_int_equal(group_trouble(still), REPLICA_TROUBLE_BEHIND);
-    assert_int_equal(still->lsn, 10);
-    group_stop(&group, still->n);
-    group_start(&group, still->n, &seeds);
-    assert_true(still->seeded_lsn > 10);
-    assert_true(group_settle(&group, 10000));
-    assert_int_equal(still->lsn, owner->lsn);
+    assert_int_equal(still->lsn, has_lsn);
+}
+
+/* It ends, and begins with a snapshot of another node. What it had before is set aside, but not also what it
+ * had before that. */
+static void a_follower_that_stood_still_beyond_all_retention_is_seeded(void **state) {
+    static const struct group_start seeds = {.seed = true};
+    (void)state;
+    struct group_node *owner = begin_small();
+    struct group_node *still = &group.nodes[(owner->n + 1) % 3];
+    for (unsigned turn = 0; turn < 3; turn++) {
+        stand_still(owner, still);
+        uint64_t has_lsn = still->lsn;
+        group_stop(&group, still->n);
+        group_start(&group, still->n, &seeds);
+        assert_true(still->seeded_lsn > has_lsn);
+        assert_true(group_settle(&group, 10000));
+        assert_int_equal(still->lsn, owner->lsn);
+        assert_true(fakeos_file_count(still->disk, "/data/set-aside", NULL) > 0);
+        assert_true(fakeos_file_count(still->disk, "/data/set-aside", "snapshot-") <= 1);
+    }
     group_check(&group);
     group_close(&group);
 }

@@ -117,6 +117,26 @@ static void an_owner_that_comes_back_keeps_what_an_absent_node_needs(void **stat
     group_close(&group);
 }
 
+/* A node that begins with a snapshot is not registered before it has loaded that: what comes after the
+ * snapshot stays meanwhile, even if newer snapshots cover it. */
+static void half_of_the_limit_stays_for_a_node_that_is_being_seeded(void **state) {
+    (void)state;
+    struct group_node *owner = begin_long();
+    struct group_node *other = &group.nodes[(owner->n + 1) % 3];
+    group_appends(owner, 60);
+    for (unsigned i = 0; i < 6; i++) {
+        uint64_t snapshot_lsn = owner->lsn;
+        group_appends(owner, 15);
+        cover_and_trim(owner, other);
+        group_appends(owner, 15);
+        cover_and_trim(owner, other);
+        assert_int_equal(batches_in_etcd(snapshot_lsn + 1, owner->lsn), owner->lsn - snapshot_lsn);
+    }
+    assert_true(batches_in_etcd(1, owner->lsn) < 100); /* the rest is trimmed */
+    group_check(&group);
+    group_close(&group);
+}
+
 /* What is kept for an absent node has an end: LOG_BYTES, also for a new owner. */
 static void a_new_owner_keeps_no_more_than_the_limit(void **state) {
     (void)state;
@@ -145,6 +165,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_owner_keeps_what_an_absent_node_needs),
         cmocka_unit_test(an_owner_that_comes_back_keeps_what_an_absent_node_needs),
+        cmocka_unit_test(half_of_the_limit_stays_for_a_node_that_is_being_seeded),
         cmocka_unit_test(a_new_owner_keeps_no_more_than_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
