@@ -8,6 +8,6 @@ cd "$(dirname "$0")/.."
 
 tools/deps.sh test
 cmake --preset sim >/dev/null
-cmake --build build/sim --target test_nemesis_cluster tenured
+cmake --build build/sim --target test_nemesis_cluster tenured tenure-guardian
 TENURE_BUILD_DIR=build/sim TENURE_MISHAPS=${1:-500} TENURE_SEED=${2:-1} \
     build/sim/tests/nemesis/cluster_test

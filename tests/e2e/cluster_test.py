@@ -13,6 +13,7 @@ import redis
 
 from cluster import Cluster
 from harness import PATIENCE, text_of, until
+from opensynaptic_test import DOOR, Node as Device, given, one
 
 POOL = ("POOL", "CREATE", "p", "RANGE", "1", "1000", "LEASE", "3600")
 
@@ -226,6 +227,39 @@ class Reads(unittest.TestCase):
     def test_with_quorum_a_refusal_needs_no_question(self):
         alloc = b"*3\r\n$5\r\nALLOC\r\n$1\r\np\r\n$1\r\nb\r\n"
         self.assertLess(self.questions([alloc] * 200, b"-EXHAUSTED"), 100)
+
+
+class Datagrams(unittest.TestCase):
+    """The UDP listener answers on the owner only."""
+
+    def asked(self, device, sequence, mac):
+        """The answer to this request, which is sent again until there is one."""
+        device.socket.settimeout(0.2)
+
+        def answer():
+            try:
+                return given(device.ask(one(sequence, {"mac": mac})))
+            except TimeoutError:
+                return None
+        return until(answer, "an answer")
+
+    def test_a_standby_says_nothing_and_answers_when_it_owns_the_log(self):
+        cluster = Cluster("ab", *DOOR)
+        self.addCleanup(cluster.remove)
+        owner = cluster.owner()
+        standby = cluster.others(owner)[0]
+        owner.client().execute_command("POOL", "CREATE", "devices", "RANGE", "1", "1000", "STICKY", "yes")
+        devices = [Device(node) for node in (owner, standby)]
+        for device in devices:
+            self.addCleanup(device.close)
+        self.assertEqual(self.asked(devices[0], 1, "AA:BB:CC:DD:EE:01")[:2], (1, 1))
+        devices[1].send(one(1, {"mac": "AA:BB:CC:DD:EE:02"}))
+        standby.client().ping()  # it has read the datagram by now
+        owner.stop(signal.SIGKILL)
+        self.assertIs(cluster.owner(), standby)
+        self.assertEqual(self.asked(devices[1], 2, "AA:BB:CC:DD:EE:03")[:2], (2, 2))
+        self.assertEqual(self.asked(devices[1], 3, "AA:BB:CC:DD:EE:01")[:2], (3, 1))
+        owner.start()
 
 
 # Says who runs; a second one beside it would say so.

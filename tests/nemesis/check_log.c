@@ -98,8 +98,10 @@ static bool entry_answered(const struct judge *j, uint64_t lsn) {
     return i != NM_NONE;
 }
 
-static bool is_ours(enum kernel_verb verb) {
-    return verb >= KERNEL_VERB_ALLOC && verb <= KERNEL_VERB_SWEEP;
+/* A command of a client. The supervisor of sensors sends the same ones. */
+static bool is_ours(const struct kernel_command *command) {
+    return command->verb >= KERNEL_VERB_ALLOC && command->verb <= KERNEL_VERB_SWEEP &&
+           (command->rights & KERNEL_RIGHT_SUPERVISOR) == 0;
 }
 
 /* An operation id is used by the one that made it, by its repeats, and by those that clash with it. An
@@ -128,8 +130,8 @@ static bool entries_check(struct judge *j, struct census *census) {
     const struct nm_history *h = j->h;
     for (uint64_t lsn = 1; lsn <= h->entry_count; lsn++) {
         struct kernel_command command;
-        if (!kernel_command_decode(nm_history_bytes(h, lsn), &command) || !is_ours(command.verb)) {
-            continue; /* ticks, pools; the replay judges the rest */
+        if (!kernel_command_decode(nm_history_bytes(h, lsn), &command) || !is_ours(&command)) {
+            continue; /* ticks, pools, sensors; the replay judges the rest */
         }
         uint32_t opid = nm_opid_parse(command.opid);
         bool known = opid > 0 ? entry_sent(j, census, lsn, opid)

@@ -1,5 +1,6 @@
 /* Linearizability of a cluster: clients contend on three real nodes over three real members of etcd,
  * any of which is killed, stopped or cut off, and two judges look at what the clients were told (check.h).
+ * A sensor of the cluster must never run twice at the same time.
  * Each node's state at the end is held against the log, too.
  *
  * TENURE_SEED is the first seed. TENURE_MISHAPS makes rounds with new seeds until so many things have
@@ -57,7 +58,7 @@ static const struct {
 };
 
 static struct {
-    uint64_t rounds, ops, entries, unknown, rejected, happened;
+    uint64_t rounds, ops, entries, unknown, rejected, happened, runs;
     uint64_t kinds[MISHAPS];
 } total;
 
@@ -254,6 +255,7 @@ static bool play(struct nm_load *load, uint64_t seed, uint64_t count) {
     if (!good) {
         nm_history_keep(&load->history, load->why);
     }
+    total.runs += cluster->runs;
     nm_cluster_close(cluster, load);
     load->cluster = NULL;
     free(cluster);
@@ -264,9 +266,10 @@ static bool play(struct nm_load *load, uint64_t seed, uint64_t count) {
 static void totals_tell(uint64_t ns) {
     fprintf(stderr,
             "%" PRIu64 " rounds, %" PRIu64 " mishaps, %" PRIu64 " operations (%" PRIu64
-            " answers lost, %" PRIu64 " operations refused), %" PRIu64 " in the logs, %.1f s\n ",
+            " answers lost, %" PRIu64 " operations refused), %" PRIu64 " in the logs, %" PRIu64
+            " runs of a sensor, %.1f s\n ",
             total.rounds, total.happened, total.ops, total.unknown, total.rejected, total.entries,
-            (double)ns / 1e9);
+            total.runs, (double)ns / 1e9);
     for (unsigned i = 0; i < MISHAPS; i++) {
         fprintf(stderr, " %" PRIu64 " %s%s", total.kinds[i], mishaps[i].text,
                 i + 1 < MISHAPS ? "," : "\n");

@@ -82,6 +82,38 @@ void nm_cluster_clients(struct nm_load *load) {
 
 /* ---- Starting ---- */
 
+/* The lock belongs to the descriptor, so it is free when the run and all its children are dead. */
+static bool sensor_write(struct nm_cluster *cluster) {
+    const char *dir = cluster->nodes[0].process.dir;
+    snprintf(cluster->sensor, sizeof cluster->sensor, "%.200s/sensor", dir);
+    snprintf(cluster->told, sizeof cluster->told, "%.200s/told", dir);
+    FILE *file = fopen(cluster->sensor, "we");
+    if (file == NULL) {
+        return false;
+    }
+    fprintf(file,
+            "exec 9>>'%s.lock'\n"
+            "if ! flock -n 9; then echo VIOLATION >>'%s'; exit 1; fi\n"
+            "echo run >>'%s'\n"
+            "exec sleep 100000\n",
+            cluster->told, cluster->told, cluster->told);
+    return fclose(file) == 0;
+}
+
+static bool sensor_judge(struct nm_load *load) {
+    char line[64];
+    bool good = true;
+    FILE *file = fopen(load->cluster->told, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        load->cluster->runs += strcmp(line, "run\n") == 0;
+        good = good && strcmp(line, "VIOLATION\n") != 0;
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return good || nm_load_fail(load, "two runs of the sensor were alive at once");
+}
+
 static bool config_write(const struct nm_cluster *cluster, uint32_t n) {
     const struct nm_process *process = &cluster->nodes[n].process;
     FILE *file = fopen(process->config, "we");
@@ -93,7 +125,12 @@ static bool config_write(const struct nm_cluster *cluster, uint32_t n) {
     for (uint32_t i = 0; i < NM_MEMBERS; i++) {
         fprintf(file, " http://127.0.0.1:%u", nm_relay_port(cluster->relay, n, i));
     }
-    fprintf(file, "\n");
+    fprintf(
+        file,
+        "\nsensor_fence_seconds = 2\n[sensors]\nsensor_settle_seconds = 0\nsensor_stop_seconds = 1\n"
+        "sensor_containment = none\n[sensor once]\ntrigger = t\ncommand = /bin/sh %s\n"
+        "[rule once]\ntrigger = t\n",
+        cluster->sensor);
     return fclose(file) == 0;
 }
 
@@ -111,7 +148,8 @@ static bool secret_write(struct nm_cluster *cluster) {
 static bool node_make(struct nm_cluster *cluster, struct nm_load *load, uint32_t n) {
     struct nm_process *process = &cluster->nodes[n].process;
     unsigned ports[2];
-    if (!nm_process_make(process) || (n == 0 && !secret_write(cluster))) {
+    if (!nm_process_make(process) ||
+        (n == 0 && !(secret_write(cluster) && sensor_write(cluster)))) {
         return false;
     }
     int held[2] = {etcdkit_port(&ports[0]), etcdkit_port(&ports[1])};
@@ -382,7 +420,7 @@ static bool copies_read(struct nm_load *load) {
 }
 
 bool nm_cluster_finish(struct nm_load *load) {
-    bool good = nodes_catch_up(load);
+    bool good = nodes_catch_up(load) && sensor_judge(load);
     for (uint32_t n = 0; n < NM_NODES && good; n++) {
         good = nm_cluster_node_end(load, n, SIGTERM, 0);
     }

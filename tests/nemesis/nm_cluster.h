@@ -3,7 +3,10 @@
  *
  * Clients follow the owner: a refusal names it, and a client that gets no answer for a second (every third
  * client: for eight), or loses its connection, tries the next node. The log of a node is read after
- * each of its deaths. */
+ * each of its deaths.
+ *
+ * The cluster has one sensor, which runs on the owner. Each run holds a lock that all nodes share for as long
+ * as it lives; if it finds the lock taken, another run is alive, and the round has failed. */
 #ifndef TESTS_NEMESIS_NM_CLUSTER_H
 #define TESTS_NEMESIS_NM_CLUSTER_H
 
@@ -27,6 +30,8 @@ struct nm_cluster {
     struct nm_node nodes[NM_NODES];
     uint32_t owner; /* the node that has answered last */
     char secret[NM_PATH];
+    char sensor[NM_PATH], told[NM_PATH]; /* the program of the sensor; what its runs have written */
+    uint64_t runs;                       /* of the sensor */
     struct nm_client operator;
 };
 
