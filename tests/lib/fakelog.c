@@ -36,9 +36,7 @@ struct fakelog {
     pthread_mutex_t lock;
     pthread_cond_t changed;
 
-    bool threaded;
-    bool shut;
-    bool snapshot_shut;
+    bool threaded, shut, snapshot_shut;
     bool snapshot_waits; /* a section stands at the gate */
     bool busy;           /* an append has not been answered */
     bool dead;           /* no appends any more */
@@ -53,17 +51,15 @@ struct fakelog {
     unsigned expires_at; /* the question that is answered with no; 0: none */
     uint64_t lead_at;    /* 0: the truth */
     enum tn_status failure;
-    unsigned failures;
+    unsigned failures, snapshot_failure;
     bool failure_stored;
-    unsigned snapshot_failure;
     uint64_t shard;
     uint64_t skips; /* LSNs that each load passes over */
     uint64_t lsn_least;
 
     struct stored *batches;
     unsigned batch_count;
-    struct snapshot snapshot; /* the newest */
-    struct snapshot writing;
+    struct snapshot snapshot, writing; /* the newest one; the next one */
     unsigned appends, idles, snapshots;
     enum tn_status idle_status;
     unsigned answering; /* threads that are not done with this log */
