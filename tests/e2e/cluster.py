@@ -45,6 +45,16 @@ class Etcd:
         self.process.send_signal(number)
         self.process.wait(PATIENCE)
 
+    def pause(self):
+        """Waits until no thread runs any more: on a busy machine that is later than the signal."""
+        self.process.send_signal(signal.SIGSTOP)
+        tasks = "/proc/%d/task" % self.process.pid
+
+        def stopped():
+            return all(text_of(os.path.join(tasks, task, "stat")).rpartition(")")[2].split()[0] == "T"
+                       for task in os.listdir(tasks))
+        until(stopped, "etcd stands still")
+
     def remove(self):
         if self.process.poll() is None:
             self.stop(signal.SIGKILL)

@@ -183,7 +183,7 @@ class Reads(unittest.TestCase):
         client = cluster.owner().client()
         client.execute_command(*POOL)
         self.assertIn("p", str(client.execute_command("POOL", "INFO", "p")))
-        cluster.etcd.process.send_signal(signal.SIGSTOP)
+        cluster.etcd.pause()
         try:
             return str(client.execute_command("POOL", "INFO", "p"))
         except redis.ResponseError as error:

@@ -285,7 +285,7 @@ class Quorum(unittest.TestCase):
         client = Resp(self.owner)
         self.addCleanup(client.close)
         for member in self.members[:2]:
-            member.process.send_signal(signal.SIGSTOP)
+            member.pause()
         client.send("ALLOC", "p", "doubt", "OPID", "d")
         until(lambda: self.owner.role() == "slave", "the owner to see that its time is over")
         self.assertRegex(refusal_of(self.owner, "ALLOC", "p", "h"), "^MASTERDOWN")
