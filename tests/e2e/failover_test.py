@@ -375,9 +375,11 @@ class SentinelWords(Case):
                 self.assertTrue(c.do("SENTINEL", word, "other").startswith("ERR No such master"))
 
     def test_while_there_is_no_owner_the_last_one_is_down(self):
-        self.lost()
         c = self.connect(1)
-        self.assertIsNone(c.do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "tenure"))
+        owner = ["127.0.0.1", str(self.nodes[0].port)]
+        until(lambda: c.do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "tenure") == owner, "the node knows the owner")
+        self.lost()
+        until(lambda: c.do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "tenure") is None, "it knows that there is none")
         master = pairs(c.do("SENTINEL", "MASTER", "tenure"))
         self.assertEqual((master["port"], master["flags"]), (str(self.nodes[0].port), "master,s_down,o_down"))
         self.assertTrue(c.do("SENTINEL", "CKQUORUM", "tenure").startswith("NOQUORUM "))

@@ -21,6 +21,8 @@ static struct host {
     unsigned count;
 } host;
 
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the library's names are reserved
+
 /* In place of those of the C library. */
 int getaddrinfo(const char *name, const char *port, const struct addrinfo *hints,
                 struct addrinfo **ret) {
@@ -71,6 +73,8 @@ int poll(struct pollfd *on, nfds_t count, int timeout) {
     now_ms += (uint64_t)timeout;
     return 0;
 }
+
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
 /* ---- Machines ---- */
 

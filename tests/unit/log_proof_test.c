@@ -377,7 +377,9 @@ static unsigned blockers_count(unsigned *ret_threads) {
         snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
         FILE *status = entry->d_name[0] != '.' ? fopen(path, "r") : NULL;
         while (status != NULL && fgets(line, sizeof line, status) != NULL) {
-            (void)sscanf(line, "SigBlk: %llx", &blocked);
+            if (strncmp(line, "SigBlk:", strlen("SigBlk:")) == 0) {
+                blocked = strtoull(line + strlen("SigBlk:"), NULL, 16);
+            }
         }
         if (status != NULL) {
             (void)fclose(status);
