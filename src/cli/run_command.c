@@ -205,11 +205,19 @@ static int code_of_start(const struct run_job *job) {
     return job->error == ENOENT ? CLI_RUN_EXIT_NOT_FOUND : CLI_RUN_EXIT_CANNOT;
 }
 
+static void tell_guardian_ended(void) {
+    (void)fprintf(stderr, "tenure run: tenure-guardian ended before it started the command\n");
+}
+
 static void start_failed(struct keeping *keeping) {
     const struct run_job *job = &keeping->job;
+    keeping->code = code_of_start(job);
+    if (job->step == RUN_FRAME_STEP_GUARDIAN && job->error == EPIPE) {
+        tell_guardian_ended(); /* it had ended when it was to be told the command */
+        return;
+    }
     (void)fprintf(stderr, "tenure run: cannot run %s: %s (%s)\n", keeping->options.command[0],
                   strerror(job->error), run_frame_step_name(job->step));
-    keeping->code = code_of_start(job);
 }
 
 /* The main process decides how the command ends. What it leaves is asked to end, then killed. */
@@ -237,7 +245,7 @@ static void over(struct keeping *keeping, bool unproven) {
         }
         keeping->code = CLI_RUN_EXIT_SIGNAL + SIGKILL;
     } else if (!keeping->started && keeping->job.error == 0) {
-        (void)fprintf(stderr, "tenure run: tenure-guardian ended before it started the command\n");
+        tell_guardian_ended();
     }
 }
 

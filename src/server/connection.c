@@ -625,12 +625,18 @@ void server_connections_part(struct server_owners *owners) {
 }
 
 bool server_connections_part_step(struct server_owners *owners) {
+    struct engine_standing standing;
+    engine_standing_read(owners->engine, &standing);
+    bool lapsed = standing.role == ENGINE_LEADING; /* the lead may go on, and then the line does */
     for (uint32_t i = 0; i < SERVER_LOOKS_MAX && owners->connections->parting != NULL; i++) {
         struct server_connection *c = owners->connections->parting;
         owners->connections->parting = LIST_NEXT(c, place);
         if (!c->closing && !c->client.stale && (c->subscriber == NULL || c->for_owner)) {
             /* Requests that were read are answered, also those that wait for a turn. */
             c->ended = true;
+            if (lapsed) {
+                server_parked_end(owners->parked, &c->client); /* nothing would notice its end */
+            }
             server_connection_run(c);
         }
     }

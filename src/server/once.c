@@ -46,6 +46,15 @@ static void supervisor_leave(struct server_owners *owners) {
     supervisor_close(owners->once->leaving, on_left, owners);
 }
 
+/* The last ownership of which nothing is alive on this node. If the supervisor was halted in an ownership that
+ * goes on, a new one starts sensors in the same, so it is the one before. */
+static uint64_t clean_epoch(const struct server_owners *owners) {
+    const struct server_once *once = owners->once;
+    bool goes_on = once->owns && !owners->stop->draining &&
+                   owners->options->sensors->cluster.epoch == once->epoch;
+    return goes_on && once->epoch > 0 ? once->epoch - 1 : once->epoch;
+}
+
 /* True: there is no supervisor, or it has ended. `clean` is set only if it has proven that nothing
  * of this node is alive. A supervisor that was off, or ended before its orphans did, has proven
  * nothing. */
@@ -62,8 +71,10 @@ static bool supervisor_is_gone(struct server_owners *owners) {
     supervisor_free(once->leaving);
     once->leaving = NULL;
     once->clean = totals.orphans_gone && totals.unproven == 0;
-    if (once->clean && once->epoch > 0) {
-        engine_clean(owners->engine, once->epoch);
+    uint64_t epoch = once->clean ? clean_epoch(owners) : 0;
+    if (epoch > 0) {
+        server_log("sensors_clean", "owner_epoch=%llu", (unsigned long long)epoch);
+        engine_clean(owners->engine, epoch);
     }
     return true;
 }

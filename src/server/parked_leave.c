@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "engine/engine.h"
 #include "server/answer.h"
 #include "server/owners.h"
 #include "server/slots.h"
@@ -131,8 +132,14 @@ static enum tn_result call_submit(struct server_parked *parked, struct parked_le
     return code;
 }
 
-static bool lacks_room(enum tn_result code) {
-    return code == TN_R_OVERLOADED || code == TN_R_NOSPACE;
+/* The engine may take the command later: there is no room, or the ownership has not been renewed in time and
+ * may still be. */
+static bool may_be_taken_later(const struct server_parked *parked, enum tn_result code) {
+    struct engine_standing standing = {.lapsed = false};
+    if (code == TN_R_MASTERDOWN) {
+        engine_standing_read(parked->engine, &standing);
+    }
+    return code == TN_R_OVERLOADED || code == TN_R_NOSPACE || standing.lapsed;
 }
 
 static void submit_first(struct server_parked *parked) {
@@ -145,7 +152,7 @@ static void submit_first(struct server_parked *parked) {
         return;
     }
     enum tn_result code = call_submit(parked, leave);
-    if (lacks_room(code)) {
+    if (may_be_taken_later(parked, code)) {
         leaves->paused = true;
         leave_push(leaves, leave);
     } else if (code != TN_R_OK) {
@@ -170,7 +177,7 @@ static void call_collect(struct server_parked *parked, struct parked_leave *leav
                          enum tn_result code) {
     struct parked_leaves *leaves = &parked->leaves;
     uint64_t lsn = leave->lease.lsn;
-    if (lacks_room(code)) {
+    if (may_be_taken_later(parked, code)) {
         leaves->paused = true;
         leave_push(leaves, leave);
     } else if (!leave->revokes && code == TN_R_STATE && !leave->has_op) {

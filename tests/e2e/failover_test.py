@@ -269,6 +269,20 @@ class Connections(Case):
         again.send("ALLOC", "one", "second", "WAIT", 600, "OPID", "x")
         until(lambda: ask.do("LEASE", lease["lease"])["attended"], "in line again")
 
+    def test_a_client_in_line_leaves_it_when_the_ownership_lapses(self):
+        ask, waits = self.connect(0, 3), self.connect(0, 3)
+        ask.do("POOL", "CREATE", "one", "RANGE", 1, 1)
+        ask.do("ALLOC", "one", "first")
+        waits.send("ALLOC", "one", "second", "WAIT", 600)
+        until(lambda: ask.do("LEASES", "STATE", "waiting")["leases"], "in line")
+        self.do("lapse")
+        self.ends(ask)
+        self.do("renew")
+        self.role_is(0, "master")
+        ask = self.connect(0, 3)
+        until(lambda: not ask.do("LEASES", "STATE", "waiting")["leases"], "out of line")
+        self.rest(waits)
+
     def test_nothing_is_closed_where_the_log_was_not_lost(self):
         follower = self.connect(2)
         follower.do("PING")
@@ -613,6 +627,8 @@ class Sensors(unittest.TestCase):
         until(lambda: "event=supervisor_halted" in self.cluster.said(), "a refusal")
         self.cluster.do("renew")
         until(lambda: self.pid() not in (None, before), "another run")
+        # Sensors run in this ownership, the first one, again: nothing may say that they are gone.
+        self.assertNotIn("event=sensors_clean", self.cluster.said())
 
 
 if __name__ == "__main__":
