@@ -222,6 +222,9 @@ function start() {
   setInterval(() => document.hidden || timesTick(), TICK_MS);
   addEventListener("pagehide", eventsStop);
   document.addEventListener("visibilitychange", () => {
+    if ($("login").open) {
+      return;
+    }
     eventsShow();
     if (!document.hidden) {
       refresh();

@@ -13,12 +13,15 @@ let ended = null;
 
 // Loads the page again, once, so that nothing remains of what the user before has seen.
 function refused() {
+  if ($("login").open) {
+    return; // with what the user has typed
+  }
   if (ended === null && (loggedIn() || Number(document.body.dataset.refreshed) > 0)) {
     ended = loggedIn() ? "Wrong name or secret, or the user is no more." : "";
     sessionStorage.setItem(ENDED, ended);
     logOut();
     location.reload();
-  } else if (!$("login").open) {
+  } else {
     document.body.classList.add("stranger"); // until the page is loaded again
     setText($("login-note"), ended || "");
     $("login").showModal();

@@ -473,6 +473,8 @@ void replica_keep_lead(struct replica *r) {
     r->keep.oldest_known = false;
     r->keep.trimmed = r->keep.trim_next = 0;
     r->keep.trim_ms = r->now_ms;
+    r->keep.log_full_looks = 0; /* what an earlier ownership was told of is told again */
+    r->keep.full = false;
 }
 
 static bool key_lsn(struct tn_bytes key, uint64_t *ret_lsn) {
