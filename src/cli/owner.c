@@ -11,8 +11,17 @@
 #define NODE_MS 2000u   /* for one node to answer */
 #define PAUSE_MS 200u
 
+#define NODE_MS_MIN 250u
+
 static uint64_t shorter(uint64_t timeout_ms, uint64_t most_ms) {
     return timeout_ms != CLI_NO_TIMEOUT && timeout_ms < most_ms ? timeout_ms : most_ms;
+}
+
+/* For one node to answer: its part of the time for all of them. A short time is that of `tenure run`, which has to
+ * renew a lease although the first node does not answer. */
+static uint64_t node_ms(const struct cli_settings *settings) {
+    uint64_t part_ms = settings->timeout_ms / (settings->node_count > 0 ? settings->node_count : 1);
+    return shorter(part_ms > NODE_MS_MIN ? part_ms : NODE_MS_MIN, NODE_MS);
 }
 
 /* What went wrong with the last nodes, for people. */
@@ -50,7 +59,7 @@ static bool owner_named(struct cli_client *client, uint64_t timeout_ms, struct c
 /* True: the client is connected to the owner, or there is no use in going on. */
 static bool try_node(struct cli_client *client, const struct cli_settings *settings,
                      const struct cli_address *node, struct search *search, enum cli_link *link) {
-    uint64_t timeout_ms = shorter(settings->timeout_ms, NODE_MS);
+    uint64_t timeout_ms = shorter(settings->timeout_ms, node_ms(settings));
     struct cli_address owner;
     *link = cli_client_open_at(client, settings, node->host, node->port, timeout_ms);
     if (*link != CLI_LINK_OK) {

@@ -91,9 +91,23 @@ static char *trim(char *text) {
     return text;
 }
 
+/* A comment ends with its line, also behind a line that goes on, which goes on after it. */
+static void comments_remove(char *text) {
+    for (char *at = text; *at != '\0';) {
+        char *first = at + strspn(at, " \t");
+        char *end = strchrnul(at, '\n');
+        if (*first == '#' || *first == ';') {
+            memmove(at, *end == '\0' ? end : end + 1, strlen(*end == '\0' ? end : end + 1) + 1);
+        } else {
+            at = *end == '\0' ? end : end + 1;
+        }
+    }
+}
+
 /* All settings that are looked for are in the section [Service]; no other one has their names. */
 static void lines_take(struct doctor_unit *unit, char *text) {
     char *rest = NULL;
+    comments_remove(text);
     for (char *at = text; (at = strstr(at, "\\\n")) != NULL;) { /* the line goes on */
         memset(at, ' ', 2);
     }
@@ -101,7 +115,7 @@ static void lines_take(struct doctor_unit *unit, char *text) {
          line = strtok_r(NULL, "\n", &rest)) {
         line = trim(line);
         char *equal = strchr(line, '=');
-        if (line[0] != '#' && line[0] != ';' && equal != NULL) {
+        if (equal != NULL) {
             *equal = '\0';
             setting_take(unit, trim(line), trim(equal + 1));
         }

@@ -388,8 +388,10 @@ static uint64_t figures_note(struct replica *r) {
     return db_bytes;
 }
 
-/* Names the node that a majority without snapshots waits for: it may never come back. */
+/* Names the node that a majority without snapshots waits for: it may never come back. Told again when it is
+ * another one. */
 static void log_full_tell(struct replica *r, uint64_t log_bytes) {
+    struct replica_keep *keep = &r->keep;
     const struct replica_node *oldest = NULL;
     uint64_t own_lsn = UINT64_MAX;
     for (unsigned i = 0; i < r->node_count; i++) {
@@ -400,14 +402,20 @@ static void log_full_tell(struct replica *r, uint64_t log_bytes) {
             oldest = node;
         }
     }
-    if (oldest == NULL || own_lsn < oldest->snapshot_lsn) {
+    bool own = oldest == NULL || own_lsn < oldest->snapshot_lsn;
+    const char *name = own ? "" : oldest->name;
+    if (strcmp(name, keep->log_full_of) != 0) {
+        (void)snprintf(keep->log_full_of, sizeof keep->log_full_of, "%s", name);
+        (void)replica_trouble_anew(r, REPLICA_TROUBLE_LOG_FULL);
+    }
+    if (own) {
         replica_in_trouble(r, REPLICA_TROUBLE_LOG_FULL, "%llu bytes; this node needs a snapshot",
                            (unsigned long long)log_bytes);
     } else {
         replica_in_trouble(r, REPLICA_TROUBLE_LOG_FULL,
                            "%llu bytes; the oldest snapshot is that of %s: start that node, or "
                            "remove it with tenure cluster forget",
-                           (unsigned long long)log_bytes, oldest->name);
+                           (unsigned long long)log_bytes, name);
     }
 }
 
@@ -418,7 +426,7 @@ static void full_tell(struct replica *r, bool log_full, bool db_full, uint64_t l
     struct replica_keep *keep = &r->keep;
     if (!log_full) {
         replica_trouble_over(r, REPLICA_TROUBLE_LOG_FULL);
-    } else if (keep->log_full_looks == 1) {
+    } else if (keep->log_full_looks > 0) {
         log_full_tell(r, log_bytes);
     }
     if (!db_full) {

@@ -147,7 +147,9 @@ struct replica_keep {
     uint64_t mark_bytes;
     bool warned, full, skewed;
     unsigned log_full_looks; /* in a row: appends were refused because of too few snapshots */
-    uint64_t differs; /* digest of another node's configuration that was reported as different */
+    char log_full_of[REPLICA_NODE_MAX +
+                     1]; /* the node that was named as the reason; empty: this one */
+    uint64_t differs;    /* digest of another node's configuration that was reported as different */
 };
 
 struct replica_copy {
@@ -280,6 +282,8 @@ __attribute__((format(printf, 2, 3))) void replica_notice(struct replica *r, con
 __attribute__((format(printf, 3, 4))) void replica_in_trouble(struct replica *r,
                                                               enum replica_trouble trouble,
                                                               const char *format, ...);
+/* The same trouble is told again if it comes with other details. False: this node is not in that trouble. */
+bool replica_trouble_anew(struct replica *r, enum replica_trouble trouble);
 /* Ends this trouble if it is the current one. */
 void replica_trouble_over(struct replica *r, enum replica_trouble trouble);
 bool replica_is_stopped(struct replica *r); /* Whether a final trouble has stopped this node. */

@@ -66,15 +66,19 @@ void replica_in_trouble(struct replica *r, enum replica_trouble trouble, const c
     }
 }
 
-void replica_trouble_over(struct replica *r, enum replica_trouble trouble) {
+bool replica_trouble_anew(struct replica *r, enum replica_trouble trouble) {
     replica_lock(r);
-    bool over = r->standing.trouble == trouble && trouble != REPLICA_TROUBLE_NONE;
-    if (over) {
+    bool was = r->standing.trouble == trouble && trouble != REPLICA_TROUBLE_NONE;
+    if (was) {
         r->standing.trouble = REPLICA_TROUBLE_NONE;
         r->standing.trouble_text[0] = '\0';
     }
     replica_unlock(r);
-    if (over) {
+    return was;
+}
+
+void replica_trouble_over(struct replica *r, enum replica_trouble trouble) {
+    if (replica_trouble_anew(r, trouble)) {
         replica_notice(r, "event=replica_trouble_over reason=%s", replica_trouble_name(trouble));
     }
 }

@@ -169,6 +169,8 @@ class DoctorTest(unittest.TestCase):
                 ("User=nobody\nSupplementaryGroups=games daemon", (), True),
                 ("User = nobody", [("groups.conf", "SupplementaryGroups=daemon")], True),
                 ("User=nobody\nGroup=daemon", (), True),
+                ("# who: \\\nUser=nobody", (), False),
+                ("User=nobody\nSupplementaryGroups=\\\n  ; as systemd reads it\n  daemon", (), True),
                 ("User=root", [("user.conf", "User=nobody")], False),
                 ("User=nobody\nSupplementaryGroups=daemon", [("10.conf", "SupplementaryGroups="),
                                                              ("20.conf", "SupplementaryGroups=games")], False),

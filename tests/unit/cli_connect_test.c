@@ -23,18 +23,17 @@ static struct host {
 
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the library's names are reserved
 
-/* In place of those of the C library. */
+/* In place of those of the C library. "last" has the last address only. */
 int getaddrinfo(const char *name, const char *port, const struct addrinfo *hints,
                 struct addrinfo **ret) {
-    (void)name;
     (void)port;
     (void)hints;
-    *ret = host.found;
+    *ret = strcmp(name, "last") == 0 ? &host.found[host.count - 1] : host.found;
     return 0;
 }
 
 void freeaddrinfo(struct addrinfo *found) {
-    assert_ptr_equal(found, host.found);
+    assert_true(found >= host.found && found < host.found + host.count);
 }
 
 static void host_add(const struct sockaddr_in *address) {
@@ -192,8 +191,31 @@ static void no_address_that_answers_is_told(void **state) {
     hole_fill(&second);
 }
 
+static void a_node_that_leads_nowhere_leaves_time_for_the_next(void **state) {
+    struct os os = *os_posix();
+    struct cli_settings settings = {
+        .os = &os,
+        .nodes = {{.host = "first", .port = "1"}, {.host = "last", .port = "1"}},
+        .node_count = 2,
+        .timeout_ms = TIMEOUT_MS};
+    struct cli_client client;
+    struct server server;
+    (void)state;
+    os.clock_boot_ms = clock_read;
+    struct hole hole = hole_dig();
+    server_begin(&server);
+    host.found[0].ai_next = NULL;
+    uint64_t begun_ms = now_ms;
+    assert_int_equal(cli_owner_open(&client, &settings), CLI_LINK_OK);
+    assert_true(now_ms - begun_ms <= TIMEOUT_MS / 2);
+    cli_client_close(&client);
+    server_end(&server);
+    hole_fill(&hole);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_node_that_leads_nowhere_leaves_time_for_the_next, host_reset),
         cmocka_unit_test_setup(an_address_that_leads_nowhere_leaves_time_for_the_next, host_reset),
         cmocka_unit_test_setup(no_address_that_answers_is_told, host_reset),
     };
