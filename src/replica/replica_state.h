@@ -147,9 +147,9 @@ struct replica_keep {
     uint64_t mark_bytes;
     bool warned, full, skewed;
     unsigned log_full_looks; /* in a row: appends were refused because of too few snapshots */
-    char log_full_of[REPLICA_NODE_MAX +
-                     1]; /* the node that was named as the reason; empty: this one */
-    uint64_t differs;    /* digest of another node's configuration that was reported as different */
+    /* the node that was named as the reason; empty: this one */
+    char log_full_of[REPLICA_NODE_MAX + 1];
+    uint64_t differs; /* digest of another node's configuration that was reported as different */
 };
 
 struct replica_copy {
